@@ -1,0 +1,1 @@
+"""`ctl.cli`: the `ctl` command."""

@@ -1,0 +1,1 @@
+"""`ctl.client`: the API's vocabulary (pure) and its wire."""

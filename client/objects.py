@@ -1,0 +1,101 @@
+"""An object as the wire gave it: raw JSON bytes, the few fields that everybody needs, the rest decoded on demand."""
+
+from typing import Any
+
+import msgspec
+
+from .resources import Key
+
+
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One entry of `metadata.ownerReferences`."""
+
+    uid: str = ""
+    kind: str = ""
+    name: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The part of `metadata` that controllers decide by; decoded without the body. Absent fields have their defaults."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    resource_version: str = ""
+    generation: int | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+
+class _Identity(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Identified(msgspec.Struct, gc=False):
+    metadata: _Identity
+
+
+class _Described(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+_decode_identity = msgspec.json.Decoder(_Identified).decode
+_decode_metadata = msgspec.json.Decoder(_Described).decode
+_decode_body = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Object(msgspec.Struct, frozen=True, gc=False):
+    """One immutable version of one object.
+
+    `raw` is the JSON of the whole object. It can be shared freely between threads and tasks. `body()` and
+    `metadata()` decode anew at each call and belong to the caller: changing them changes nothing else.
+    """
+
+    raw: bytes
+    namespace: str | None
+    name: str
+    uid: str
+    resource_version: str
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> "Object":
+        """Take an object from its JSON. Raises msgspec.DecodeError or ValidationError when it is no Kubernetes object."""
+        meta = _decode_identity(raw).metadata
+        return cls(raw, meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+    @classmethod
+    def from_body(cls, body: dict[str, Any]) -> "Object":
+        """Take an object from its decoded form. Raises as `from_raw` does."""
+        return cls.from_raw(_encode(body))
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    def metadata(self) -> Metadata:
+        """Decode the metadata alone: a third of the cost of the body."""
+        return _decode_metadata(self.raw).metadata
+
+    def body(self) -> dict[str, Any]:
+        """Decode everything into dicts and lists of the caller's own."""
+        return _decode_body(self.raw)
+
+
+def version_order(version: str) -> tuple[int, str] | None:
+    """A sort key for resource versions of one resource, or None when the version is not a decimal number.
+
+    Versions of one resource are comparable integers since Kubernetes 1.35 (KEP-5504): by length, then lexically.
+    """
+    return (len(version), version) if version.isdecimal() and version[0] != "0" else None

@@ -1,0 +1,87 @@
+"""A resource served by the API, and the URLs of its objects."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+
+class Key(NamedTuple):
+    """Which object within one resource: its namespace (None when cluster-scoped) and its name."""
+
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.namespace is None else f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Resource:
+    """A kind of objects as the API serves it.
+
+    Two resources are equal when group, version and plural are; the rest is what discovery said and may be unknown.
+    A resource iterates as those three strings, so that `on.event(*resource)` works (Kopf behaviour).
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str | None = None
+    singular: str | None = None
+    shortcuts: frozenset[str] = frozenset()
+    categories: frozenset[str] = frozenset()
+    subresources: frozenset[str] = frozenset()
+    namespaced: bool | None = None
+    preferred: bool = True
+    verbs: frozenset[str] = field(default_factory=frozenset)
+
+    def __hash__(self) -> int:
+        return hash((self.group, self.version, self.plural))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Resource):
+            return NotImplemented
+        return (self.group, self.version, self.plural) == (other.group, other.version, other.plural)
+
+    def __repr__(self) -> str:
+        return f"{self.plural}.{self.version}.{self.group}".strip(".")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.group, self.version, self.plural))
+
+    @property
+    def name(self) -> str:
+        """`plural.group`, or the plural alone in the core group: the name of the resource's CRD."""
+        return f"{self.plural}.{self.group}".strip(".")
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of the objects: `group/version`, or the version alone in the core group."""
+        return f"{self.group}/{self.version}".strip("/")
+
+    def get_url(
+        self,
+        *,
+        server: str | None = None,
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> str:
+        """The URL of a collection, of an object or of its subresource; relative to the host without a server.
+
+        Raises ValueError when the parts contradict each other: a namespace for a cluster-scoped resource, a name of a
+        namespaced object without its namespace, or a subresource without a name.
+        """
+        if subresource is not None and name is None:
+            raise ValueError(f"A subresource of {self!r} needs the name of an object; got {subresource!r} alone.")
+        if self.namespaced is False and namespace is not None:
+            raise ValueError(f"{self!r} is cluster-scoped; a namespace was given: {namespace!r}.")
+        if self.namespaced and namespace is None and name is not None:
+            raise ValueError(f"{self!r} is namespaced; the namespace of {name!r} is missing.")
+        parts = ["/api" if not self.group and self.version == "v1" else "/apis", self.group, self.version]
+        parts += ["namespaces", quote(namespace, safe="")] if namespace is not None else []
+        parts += [self.plural, quote(name or "", safe=""), subresource or ""]
+        url = (server or "").rstrip("/") + "/".join(part for part in parts if part)
+        return f"{url}?{urlencode(params)}" if params else url

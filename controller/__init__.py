@@ -1,0 +1,1 @@
+"""`ctl.controller`: from changes to attempts."""

@@ -1,0 +1,1 @@
+"""`ctl.controller.gating`: may I act now: leadership and peering."""

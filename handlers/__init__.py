@@ -1,0 +1,1 @@
+"""`ctl.handlers`: the user's language."""

@@ -1,0 +1,1 @@
+"""`ctl.handlers.admission`: reviews of changes before they happen."""

@@ -1,0 +1,1 @@
+"""`ctl.handlers.background`: long-running and periodic work of one object."""

@@ -1,0 +1,1 @@
+"""`ctl.handlers.causation`: what happened."""

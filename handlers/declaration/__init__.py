@@ -1,0 +1,1 @@
+"""`ctl.handlers.declaration`: who wants to know."""

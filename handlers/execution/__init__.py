@@ -1,0 +1,1 @@
+"""`ctl.handlers.execution`: carry it out."""

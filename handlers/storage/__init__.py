@@ -1,0 +1,1 @@
+"""`ctl.handlers.storage`: what is remembered on the object."""

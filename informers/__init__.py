@@ -1,0 +1,1 @@
+"""`ctl.informers`: an eventually consistent local copy of a resource."""

@@ -1,0 +1,1 @@
+"""`ctl.runtime`: what any long-running process needs, knowing nothing of Kubernetes."""

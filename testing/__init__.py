@@ -1,0 +1,1 @@
+"""`ctl.testing`: the user's test kit."""

@@ -1,0 +1,1 @@
+"""`ctl.workqueue`: order, fairness and time for keys; knows nothing of Kubernetes."""
