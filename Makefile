@@ -1,3 +1,79 @@
-.PHONY: help
-help:
-	@echo see below
+# What can be done with this repository. `make` alone prints the list; each target says after `##` what it is for.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TREE := build/tree
+PYTEST_ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo fmt lint types layers shape test e2e bench soak wheel check clean tree
+
+help: ## Print this list
+	@echo "Usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS='-k name']"
+	@echo
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  %-8s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## Make .venv and install the package with its development tools into it (nothing to do when up to date)
+
+# The one place that makes the environment; again whenever the metadata that it was made from changes.
+$(STAMP): setup.cfg pyproject.toml _version.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "make: Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) -V 2>&1 || echo not there)." >&2; \
+	  echo "      Say which one to use, for example: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) -V)" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## Run examples/01-minimal against the embedded API server and show what happens, step by step
+	@$(BIN)/python examples/demo.py
+
+fmt: $(STAMP) ## Format the code and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(STAMP) ## Check style and format (ruff, all rules; the exceptions stand in ruff.toml with their reasons)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The repository's root is the package, so tools that want to see a folder `ctl` get one made of links.
+tree:
+	@rm -rf $(TREE) && mkdir -p $(TREE)/ctl
+	@for path in *.py py.typed */__init__.py; do \
+	  path=$${path%/__init__.py}; ln -s "$(CURDIR)/$$path" $(TREE)/ctl/; done
+	@for path in tests e2e; do ln -s "$(CURDIR)/$$path" $(TREE)/; done
+
+types: $(STAMP) tree ## Check the types of package and tests (mypy --strict)
+	MYPYPATH=$(TREE) $(BIN)/mypy --config-file setup.cfg -p ctl
+	MYPYPATH=$(TREE) $(BIN)/mypy --config-file setup.cfg --explicit-package-bases $(TREE)/tests $(TREE)/e2e
+
+layers: $(STAMP) tree ## Check that imports go down only, pure modules stay pure, HTTP stays behind its fence
+	PYTHONPATH=$(TREE) $(BIN)/lint-imports --config setup.cfg --cache-dir build/import-linter
+
+shape: $(STAMP) ## Check sizes, exports, docstrings and that the wheel holds the whole tree
+	$(BIN)/pytest tests/architecture $(PYTEST_ARGS)
+
+test: $(STAMP) ## Run the suite that needs nothing but Python (against the embedded API server, over real sockets)
+	$(BIN)/pytest tests $(PYTEST_ARGS)
+
+e2e: $(STAMP) ## Run the conformance suite and whole operators against a real kube-apiserver (or KUBECONFIG=... make e2e)
+	$(BIN)/pytest e2e $(PYTEST_ARGS)
+
+bench: $(STAMP) ## Measure the hot paths and print the figures
+	$(BIN)/pytest tests/bench -s --override-ini=python_files='bench_*.py' --timeout=600 $(PYTEST_ARGS)
+
+soak: $(STAMP) ## Run what takes long: many seeds, many kills, many restarts
+	SOAK=1 $(BIN)/pytest tests e2e -m soak --timeout=3600 $(PYTEST_ARGS)
+
+wheel: $(STAMP) ## Build the wheel and the source archive into dist/
+	$(BIN)/python -m build --outdir dist .
+
+check: lint types layers shape ## Everything that needs no run of the suite: lint, types, layers, shape
+
+clean: ## Remove everything that was built, the environment included
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
