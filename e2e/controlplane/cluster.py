@@ -28,6 +28,8 @@ from .servers import Server, ServerError, free_port
 
 READY_SECONDS = 60.0
 ATTEMPTS = 3
+PEM_BEGIN = "-----BEGIN CERTIFICATE-----"
+PEM_END = "-----END CERTIFICATE-----"
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -73,7 +75,12 @@ class ControlPlane:
     @property
     def certificate_authority(self) -> Path:
         """The certificate that clients trust the server by."""
-        return self.folder / "certificates" / "apiserver.crt"
+        return self.folder / "ca.crt"
+
+    @property
+    def _serving(self) -> Path:
+        """The certificate chain that kube-apiserver makes itself when it starts, its key beside it."""
+        return self.folder / "serving" / "apiserver.crt"
 
     def __enter__(self) -> Self:
         self.start()
@@ -163,7 +170,6 @@ class ControlPlane:
         self.url = f"https://127.0.0.1:{port}"
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self.token},admin,admin,"system:masters"\n')
-        key = self.certificate_authority.with_suffix(".key")
         flags = [
             f"--etcd-servers={self._etcd_url}",
             # The history is dropped by `compact` alone, so that no test depends on the time of day.
@@ -172,10 +178,10 @@ class ControlPlane:
             f"--secure-port={port}",
             # The server makes itself a certificate there before it reads the keys of service accounts, so that its key
             # serves for both and none needs to be made here.
-            f"--cert-dir={self.certificate_authority.parent}",
+            f"--cert-dir={self._serving.parent}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={key}",
-            f"--service-account-signing-key-file={key}",
+            f"--service-account-key-file={self._serving.with_suffix('.key')}",
+            f"--service-account-signing-key-file={self._serving.with_suffix('.key')}",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",
@@ -195,7 +201,7 @@ class ControlPlane:
             "kube-controller-manager",
             [
                 f"--kubeconfig={self.kubeconfig}",
-                f"--service-account-private-key-file={self.certificate_authority.with_suffix('.key')}",
+                f"--service-account-private-key-file={self._serving.with_suffix('.key')}",
                 f"--root-ca-file={self.certificate_authority}",
                 "--use-service-account-credentials=false",
                 "--leader-elect=false",
@@ -211,7 +217,11 @@ class ControlPlane:
     def _missing(self, path: str) -> str | None:
         """Why a path of the API server cannot be read yet, or None when it can."""
         if not self.certificate_authority.exists():
-            return "it has not made its certificate"
+            chain = self._serving.read_text() if self._serving.exists() else ""
+            if not chain.rstrip().endswith(PEM_END):
+                return "it has not made its certificate"
+            # The last of the chain is the authority; the first would be refused as one where trust is checked strictly.
+            self.certificate_authority.write_text(chain[chain.rindex(PEM_BEGIN) :])
         return _answers(self.url + path, self.certificate_authority, self.token)
 
     def _write_kubeconfig(self) -> None:
