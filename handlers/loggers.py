@@ -1,0 +1,122 @@
+"""Loggers of handlers say which object they talk about.
+
+A logger is made for each event of each object, and most are never used: making one costs two assignments, and the
+reference to the object is built when a record is really written.
+
+Records carry three attributes, which are Kopf's: `k8s_ref` (the object: apiVersion, kind, name, uid, namespace), `k8s_skip`
+(true: never post it as a Kubernetes Event) and `settings` (of the operator that logs).
+"""
+
+import logging
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TypeAlias
+
+from ..runtime.logs import LogFormat, Style, Verbosity
+from ..runtime.logs import configure as configure_logs
+
+_objects = logging.getLogger("kopf.objects")
+_NO_METADATA: Mapping[str, Any] = {}
+
+_Adapter: TypeAlias = logging.LoggerAdapter[logging.Logger]
+
+
+class ObjectLogger(_Adapter):
+    """The logger of an object's change handlers, daemons and timers; its messages may be posted as Kubernetes Events.
+
+    Logs as `kopf.objects`, whatever the object. The reference is taken from the body at the first record that is written
+    and kept: an object's identity does not change. Extras given to a call are added to the record.
+    """
+
+    _skip = False
+
+    def __init__(self, *, body: Mapping[str, Any], settings: Any = None) -> None:  # not calling super: see `extra`
+        self.logger = _objects
+        self._body = body
+        self._settings = settings
+        self._extra: dict[str, Any] | None = None
+
+    @property
+    def extra(self) -> Mapping[str, Any]:  # type: ignore[override]  # an attribute in the base class: here it is lazy
+        """The attributes of the records, built at the first use."""
+        if self._extra is None:
+            self._extra = {"k8s_skip": self._skip, "k8s_ref": _reference(self._body), "settings": self._settings}
+        return self._extra
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the object to what is logged."""
+        given = kwargs.get("extra")
+        kwargs["extra"] = {**self.extra, **given} if given else self.extra
+        return msg, kwargs
+
+
+class LocalObjectLogger(ObjectLogger):
+    """The logger of event and admission handlers: its messages are never posted as Kubernetes Events."""
+
+    _skip = True
+
+
+class TerseObjectLogger(LocalObjectLogger):
+    """The logger of index functions, which run for each object at every start: INFO is written only with DEBUG on."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is the base class's
+        """As usual, but INFO counts as DEBUG."""
+        return super().isEnabledFor(logging.DEBUG if level == logging.INFO else level)
+
+
+class ActivityLogger(_Adapter):
+    """The logger of one activity (startup, cleanup, authentication, probe): `kopf.activities.{activity}`."""
+
+    def __init__(self, *, activity: str, settings: Any = None) -> None:
+        # `str()` of an enum's member differs between its kinds; the value is the word.
+        word = getattr(activity, "value", activity)
+        super().__init__(logging.getLogger(f"kopf.activities.{word}"), {"settings": settings})
+
+
+class ObjectSubject:
+    """Shows the object that a record is about: `[namespace/name] ` before the text, or a field of the JSON line."""
+
+    reserved = frozenset({"k8s_ref", "k8s_skip", "settings"})
+
+    def __init__(self, refkey: str | None = None) -> None:
+        self._refkey = refkey or "object"
+
+    def prefix(self, record: logging.LogRecord) -> str:
+        """`[namespace/name] `, `[name] ` for a cluster-scoped object, nothing for a record about no object."""
+        ref = getattr(record, "k8s_ref", None)
+        if not ref:
+            return ""
+        namespace, name = ref.get("namespace"), ref.get("name", "")
+        return f"[{namespace}/{name}] " if namespace else f"[{name}] "
+
+    def reference(self, record: logging.LogRecord) -> tuple[str, Mapping[str, Any]] | None:
+        """The object under the configured key."""
+        ref = getattr(record, "k8s_ref", None)
+        return (self._refkey, ref) if ref else None
+
+
+def configure(
+    debug: bool | None = None,
+    verbose: bool | None = None,
+    quiet: bool | None = None,
+    log_format: LogFormat | str = LogFormat.FULL,
+    log_prefix: bool | None = False,
+    log_refkey: str | None = None,
+) -> None:
+    """Set up logging as the command line does, for an operator that is embedded in a program without logging of its own.
+
+    `log_format` may be a %-style format string. `log_prefix=None` decides by the format: on for text, off for JSON.
+    """
+    prefix = log_format is not LogFormat.JSON if log_prefix is None else log_prefix
+    verbosity = Verbosity(verbose=bool(verbose), debug=bool(debug), quiet=bool(quiet))
+    configure_logs(verbosity, Style(format=log_format, subject=ObjectSubject(log_refkey), prefix=prefix))
+
+
+def _reference(body: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = body.get("metadata") or _NO_METADATA
+    return {
+        "apiVersion": body.get("apiVersion"),
+        "kind": body.get("kind"),
+        "name": metadata.get("name"),
+        "uid": metadata.get("uid"),
+        "namespace": metadata.get("namespace"),
+    }

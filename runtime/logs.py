@@ -1,0 +1,141 @@
+"""Logs go to standard error in one of three formats, through the standard `logging` machinery.
+
+What a record is about (an object, a peer, a shard) is not known here: a `Subject` says how to show it. Everything works
+with the standard library's loggers, so an embedding program that configures logging itself loses nothing.
+"""
+
+import enum
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeAlias
+
+from pythonjsonlogger.json import JsonFormatter
+
+Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
+"""What handlers get and helpers take: anything of the standard library that logs."""
+
+_SEVERITIES = ((logging.CRITICAL, "fatal"), (logging.ERROR, "error"), (logging.WARNING, "warn"), (logging.INFO, "info"))
+
+
+class LogFormat(enum.Enum):
+    """The formats of the command line; `configure` takes any %-style format string as well."""
+
+    PLAIN = "%(message)s"
+    FULL = "[%(asctime)s] %(name)-20.20s [%(levelname)-8.8s] %(message)s"
+    JSON = "json"
+
+
+class Subject(Protocol):
+    """How to show what a record is about."""
+
+    reserved: frozenset[str]
+    """The record attributes that carry it, and so are no fields of their own in JSON."""
+
+    def prefix(self, record: logging.LogRecord) -> str:
+        """What to put before the message, or an empty string."""
+
+    def reference(self, record: logging.LogRecord) -> tuple[str, Mapping[str, Any]] | None:
+        """The JSON field that identifies it, by name and value, or None when the record is about nothing in particular."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How records are written."""
+
+    format: LogFormat | str = LogFormat.FULL
+    subject: Subject | None = None
+    """Who knows what records are about; None for nobody."""
+    prefix: bool = False
+    """Whether the subject's prefix stands before each message."""
+
+
+@dataclass(frozen=True)
+class Verbosity:
+    """How much is written: warnings when quiet, everything when verbose or debugging, else from INFO up."""
+
+    verbose: bool = False
+    debug: bool = False
+    quiet: bool = False
+
+    @property
+    def level(self) -> int:
+        """The root logger's level. Being verbose wins over being quiet."""
+        if self.debug or self.verbose:
+            return logging.DEBUG
+        return logging.WARNING if self.quiet else logging.INFO
+
+
+class TextFormatter(logging.Formatter):
+    """One line for each record (and a traceback where there is one), after the subject's prefix if asked for."""
+
+    def __init__(self, style: Style) -> None:
+        super().__init__(style.format.value if isinstance(style.format, LogFormat) else style.format)
+        self._subject = style.subject if style.prefix else None
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is the base class's
+        """Put the prefix before the message; the rest as usual."""
+        if self._subject is not None:
+            # Every formatter sets `message` anew before it comes here, so other handlers see no prefix of ours.
+            record.message = self._subject.prefix(record) + record.message
+        return super().formatMessage(record)
+
+
+class JSONFormatter(JsonFormatter):
+    """One JSON object for each record.
+
+    Fields: `message`, the record's extras, `exc_info` if any, `timestamp` (ISO-8601 with an offset, UTC), the subject's
+    reference, and `severity` (debug, info, warn, error or fatal: what log collectors expect).
+    """
+
+    def __init__(self, style: Style) -> None:
+        subject = style.subject
+        self._subject = subject
+        self._prefixed = style.prefix
+        own: frozenset[str] = subject.reserved if subject is not None else frozenset()
+        super().__init__(reserved_attrs=[*_standard_attributes(), *own])
+
+    def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
+        """Add what a collector looks for to the message and its extras."""
+        super().add_fields(log_data, record, message_dict)
+        log_data["timestamp"] = datetime.fromtimestamp(record.created, tz=UTC).isoformat()
+        log_data["severity"] = severity(record.levelno)
+        if self._subject is None:
+            return
+        if self._prefixed and "message" in log_data:
+            log_data["message"] = self._subject.prefix(record) + str(log_data["message"])
+        if reference := self._subject.reference(record):
+            name, value = reference
+            log_data[name] = dict(value)
+
+
+class _OwnHandler(logging.StreamHandler[Any]):
+    """A handler that `configure` made, and so may replace."""
+
+
+def configure(verbosity: Verbosity, style: Style) -> None:
+    """Write the records of all loggers to standard error, in this style and from this level up.
+
+    Replaces what an earlier call set up and leaves all other handlers alone. The `asyncio` logger is kept to warnings
+    unless debugging: it has nothing else to say to a user.
+    """
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _OwnHandler)]:
+        root.removeHandler(handler)
+    handler = _OwnHandler(sys.stderr)
+    handler.setFormatter(JSONFormatter(style) if style.format is LogFormat.JSON else TextFormatter(style))
+    root.addHandler(handler)
+    root.setLevel(verbosity.level)
+    logging.getLogger("asyncio").setLevel(logging.NOTSET if verbosity.debug else logging.WARNING)
+
+
+def severity(level: int) -> str:
+    """The word for a level, in the vocabulary of log collectors."""
+    return next((word for threshold, word in _SEVERITIES if level >= threshold), "debug")
+
+
+def _standard_attributes() -> set[str]:
+    """What every record has; anything else was added by the one who logged."""
+    return {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
