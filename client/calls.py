@@ -1,0 +1,75 @@
+"""A call on the API: what it is, and whether it may be repeated when its answer is lost."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+JSON = "application/json"
+
+
+class PatchKind(Enum):
+    """How the body of a PATCH is read; the values are the media types."""
+
+    MERGE = "application/merge-patch+json"
+    """RFC 7386: maps are merged, everything else replaced, null deletes."""
+    JSON = "application/json-patch+json"
+    """RFC 6902: a list of operations."""
+    STRATEGIC = "application/strategic-merge-patch+json"
+    """Lists are merged by key; built-in resources only."""
+    APPLY = "application/apply-patch+yaml"
+    """Server-side apply; needs a field manager."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to the API, independent of where the server is and who asks."""
+
+    method: str
+    path: str
+    """With its query, relative to the server."""
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+    """Whether sending it twice is the same as sending it once."""
+    timeout: float | None = None
+    """Seconds for one attempt; None is the client's `request_timeout`."""
+    retry: bool = True
+    """Whether `error_backoffs` apply. 401 is answered with fresh credentials in any case."""
+    channel: Literal["request", "renewal"] = "request"
+
+
+def query(path: str, params: Mapping[str, str | int | bool | None]) -> str:
+    """Add parameters to a path; None is left out, booleans are written as Kubernetes does."""
+    pairs = [(key, _text(value)) for key, value in params.items() if value is not None]
+    if not pairs:
+        return path
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(pairs)}"
+
+
+def encode(body: object) -> bytes:
+    """JSON of a body made of mappings, sequences and scalars, whatever their classes. Raises TypeError for others."""
+    return msgspec.json.encode(body, enc_hook=_plain)
+
+
+def is_create_repeatable(body: Mapping[str, Any]) -> bool:
+    """Whether a POST may be sent twice: a second object with the same name is refused, one with a generated name is not."""
+    metadata = body.get("metadata") or {}
+    return bool(metadata.get("name")) or not metadata.get("generateName")
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (Sequence, set, frozenset, Iterable)):
+        return list(value)
+    raise TypeError(
+        f"A body for the API must be made of mappings, sequences and scalars; found a {type(value).__name__}."
+    )

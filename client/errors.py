@@ -1,0 +1,288 @@
+"""What can go wrong between this process and the API server, as exceptions by Kubernetes reason.
+
+`APIError` and its subclasses are answers: the server spoke. `RequestError` and its subclasses mean that no usable
+answer came. `AccessError` means that no request could be made at all: bad or missing configuration or credentials.
+Reasons and codes are those of `StatusReason` in Kubernetes' apimachinery.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class AccessError(Exception):
+    """The way to a server is missing or unusable; the message names the thing, what was found and the next step."""
+
+
+class APIError(Exception):
+    """The server refused a request, or ended a watch with an ERROR event.
+
+    `status` is the server's Status object (empty when the answer was none, e.g. a proxy's page); `request` is the verb
+    and URL, when known. `after_lost_answer` is true when an earlier sending of the same request had its answer lost: the
+    refusal may then be a consequence of our own success (NotFound of a DELETE, AlreadyExists of a POST).
+    """
+
+    default_reason: ClassVar[str] = "Unknown"
+
+    def __init__(
+        self,
+        code: int,
+        status: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+        request: str | None = None,
+    ) -> None:
+        super().__init__(code, status, retry_after, request)
+        self.code = code
+        self.status: dict[str, Any] = dict(status or {})
+        self.retry_after = retry_after
+        self.request = request
+        self.after_lost_answer = False
+
+    @property
+    def reason(self) -> str:
+        """The server's machine-readable reason, or the usual one of the code."""
+        return str(self.status.get("reason") or self.default_reason)
+
+    @property
+    def message(self) -> str:
+        """The server's sentence for people; empty when it gave none."""
+        return str(self.status.get("message") or "")
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The server's details: name, group, kind, causes, retryAfterSeconds; empty when it gave none."""
+        details = self.status.get("details")
+        return dict(details) if isinstance(details, Mapping) else {}
+
+    def __str__(self) -> str:
+        where = f" to {self.request}" if self.request else ""
+        return f"{self.reason} ({self.code}){where}: {self.message or 'the server gave no message'}"
+
+
+class BadRequest(APIError):
+    """400: the request makes no sense to the server."""
+
+    default_reason = "BadRequest"
+
+
+class Unauthorized(APIError):
+    """401: the credentials are missing, expired or refused."""
+
+    default_reason = "Unauthorized"
+
+
+class Forbidden(APIError):
+    """403: the credentials are good, the right is missing."""
+
+    default_reason = "Forbidden"
+
+
+class NotFound(APIError):
+    """404: no such object, or no such resource."""
+
+    default_reason = "NotFound"
+
+
+class MethodNotAllowed(APIError):
+    """405: the resource has no such verb."""
+
+    default_reason = "MethodNotAllowed"
+
+
+class NotAcceptable(APIError):
+    """406: none of the asked media types is served."""
+
+    default_reason = "NotAcceptable"
+
+
+class AlreadyExists(APIError):
+    """409 for a name that is taken."""
+
+    default_reason = "AlreadyExists"
+
+
+class Conflict(APIError):
+    """409 for a version or a precondition that no longer holds: read again, then decide again."""
+
+    default_reason = "Conflict"
+
+
+class Gone(APIError):
+    """410: what was asked for is no longer kept."""
+
+    default_reason = "Gone"
+
+
+class Expired(Gone):
+    """410 for a resource version or continue token that is too old: list anew."""
+
+    default_reason = "Expired"
+
+
+class RequestEntityTooLarge(APIError):
+    """413: the object or request exceeds the server's limit."""
+
+    default_reason = "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(APIError):
+    """415: this kind of body or patch is not accepted here."""
+
+    default_reason = "UnsupportedMediaType"
+
+
+class Invalid(APIError):
+    """422: the object would not be valid; `details["causes"]` names the fields."""
+
+    default_reason = "Invalid"
+
+
+class TooManyRequests(APIError):
+    """429: the server or a budget asks to come later, after `retry_after` seconds."""
+
+    default_reason = "TooManyRequests"
+
+
+class ServerError(APIError):
+    """5xx: the server failed. A write may have been applied nevertheless, see `is_outcome_unknown`."""
+
+    default_reason = "InternalError"
+
+
+class InternalError(ServerError):
+    """500: something failed inside of the server or of a webhook it called."""
+
+
+class ServerTimeout(ServerError):
+    """500 with reason ServerTimeout: the server could not finish in time; it asks to try again."""
+
+    default_reason = "ServerTimeout"
+
+
+class ServiceUnavailable(ServerError):
+    """503: the server or an aggregated API is not up."""
+
+    default_reason = "ServiceUnavailable"
+
+
+class GatewayTimeout(ServerError):
+    """504: the work took longer than the server waits."""
+
+    default_reason = "Timeout"
+
+
+_BY_REASON: Mapping[str, type[APIError]] = {
+    cls.default_reason: cls
+    for cls in (
+        BadRequest,
+        Unauthorized,
+        Forbidden,
+        NotFound,
+        MethodNotAllowed,
+        NotAcceptable,
+        AlreadyExists,
+        Conflict,
+        Gone,
+        Expired,
+        RequestEntityTooLarge,
+        UnsupportedMediaType,
+        Invalid,
+        TooManyRequests,
+        InternalError,
+        ServerTimeout,
+        ServiceUnavailable,
+        GatewayTimeout,
+    )
+}
+_BY_CODE: Mapping[int, type[APIError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    406: NotAcceptable,
+    409: Conflict,
+    410: Gone,
+    413: RequestEntityTooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+    500: InternalError,
+    503: ServiceUnavailable,
+    504: GatewayTimeout,
+}
+
+
+def from_status(
+    code: int,
+    status: Mapping[str, Any] | None = None,
+    retry_after: float | None = None,
+    request: str | None = None,
+) -> APIError:
+    """Make the typed error of an answer.
+
+    The reason decides when it is a known one and fits the code (a Timeout with code 500 is a server error), else the
+    code does. `retry_after` is what the header says, in seconds; without it `details.retryAfterSeconds` counts.
+    """
+    status = status if isinstance(status, Mapping) else {}
+    fallback = _BY_CODE.get(code, ServerError if code >= 500 else APIError)
+    cls = _BY_REASON.get(str(status.get("reason")), fallback)
+    if retry_after is None:
+        details = status.get("details")
+        seconds = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
+        retry_after = float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else None
+    return cls(code, status, retry_after, request)
+
+
+class RequestError(Exception):
+    """No usable answer came.
+
+    `sent` is false only when the request provably never reached the server, so that repeating it is safe whatever it
+    is. `retriable` is false when trying again cannot help (e.g. a certificate that is not trusted).
+    """
+
+    def __init__(self, message: str, *, sent: bool = False, retriable: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.retriable = retriable
+
+
+class LostAnswer(RequestError):
+    """A write that must not be repeated blindly may have been applied: read the object, then decide."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=True, retriable=False)
+
+
+class StreamStalled(RequestError):
+    """A watch was silent for longer than its idle limit; watch again from the last version seen."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=True)
+
+
+class StreamBroken(RequestError):
+    """A watch delivered something that is no watch event; watch again from the last version seen."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=True)
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same request may succeed later without anyone changing anything: no answer, 429, 5xx.
+
+    Whether it is *safe* to repeat is another question: see `is_outcome_unknown`.
+    """
+    if isinstance(error, RequestError):
+        return error.retriable
+    return isinstance(error, APIError) and (error.code == 429 or (error.code >= 500 and error.code not in {501, 505}))
+
+
+def is_outcome_unknown(error: BaseException) -> bool:
+    """Whether a write that ended so may have been applied nevertheless.
+
+    True for requests that were sent and not answered, and for 5xx answers (a server that waits too long for etcd answers
+    500 or 504 and may commit later), unless the server asked to come again: then it has not begun.
+    """
+    if isinstance(error, RequestError):
+        return error.sent
+    return isinstance(error, APIError) and error.code >= 500 and error.retry_after is None

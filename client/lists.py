@@ -1,0 +1,108 @@
+"""A list of objects is taken apart without decoding the objects."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from .errors import StreamBroken
+from .objects import Object
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """What to list. Selectors are in the API's syntax; None leaves a parameter out."""
+
+    label_selector: str | None = None
+    field_selector: str | None = None
+    limit: int | None = None
+    continue_token: str | None = None
+    resource_version: str | None = None
+    """With "0" any cached state will do; with a version, that one or newer; without, the most recent."""
+    resource_version_match: str | None = None
+    shard_selector: str | None = None
+
+    def params(self) -> dict[str, str | int | bool | None]:
+        """The parameters of the URL."""
+        return {
+            "labelSelector": self.label_selector,
+            "fieldSelector": self.field_selector,
+            "limit": self.limit,
+            "continue": self.continue_token,
+            "resourceVersion": self.resource_version,
+            "resourceVersionMatch": self.resource_version_match,
+            "shardSelector": self.shard_selector,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class ListPage:
+    """One page of a list."""
+
+    items: list[Object]
+    """Whole objects: `kind` and `apiVersion` are there also when the server left them out of the items."""
+    resource_version: str
+    """The version of the list as a whole: the same on all of its pages."""
+    continue_token: str | None
+    remaining: int | None
+    size: int
+    """In bytes of JSON, as it came."""
+    shard_selector: str | None = None
+    """The shard that the server filtered by; None when it does not know shards (KEP-5866)."""
+
+
+class _Identity(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Item(msgspec.Struct, gc=False, rename="camel"):
+    metadata: _Identity
+    kind: str = ""
+    api_version: str = ""
+
+
+class _ShardInfo(msgspec.Struct, gc=False):
+    selector: str | None = None
+
+
+class _ListMeta(msgspec.Struct, gc=False, rename="camel"):
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(name="continue", default=None)
+    remaining_item_count: int | None = None
+    shard_info: _ShardInfo | None = None
+
+
+class _List(msgspec.Struct, gc=False, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_list = msgspec.json.Decoder(_List).decode
+_decode_item = msgspec.json.Decoder(_Item).decode
+
+
+def decode_page(body: bytes, what: str) -> ListPage:
+    """Take a page apart. Raises StreamBroken, naming `what` was listed, when the body is no list of objects."""
+    try:
+        page = _decode_list(body)
+        kind = page.kind.removesuffix("List")
+        items = [_complete(bytes(raw), kind, page.api_version) for raw in page.items or ()]
+    except msgspec.MsgspecError as error:
+        raise StreamBroken(f"{what}: expected a list of objects, found {body[:80]!r} ({error}).") from error
+    meta = page.metadata
+    shard = meta.shard_info.selector if meta.shard_info is not None else None
+    return ListPage(items, meta.resource_version, meta.continue_ or None, meta.remaining_item_count, len(body), shard)
+
+
+def _complete(raw: bytes, kind: str, api_version: str) -> Object:
+    item = _decode_item(raw)
+    meta = item.metadata
+    if not item.kind or not item.api_version:
+        lacking = {} if item.kind else {"kind": kind}
+        lacking |= {} if item.api_version else {"apiVersion": api_version}
+        raw = msgspec.json.encode(lacking)[:-1] + b"," + raw.lstrip()[1:]
+    return Object(raw, meta.namespace, meta.name, meta.uid, meta.resource_version)

@@ -1,0 +1,282 @@
+"""The verbs of the API, over one client."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import msgspec
+
+from .calls import JSON, Call, PatchKind, encode, is_create_repeatable, query
+from .endpoint import Access, AccessSource, FixedAccess
+from .errors import Expired, NotFound, StreamBroken
+from .lists import ListOptions, ListPage, decode_page
+from .metrics import ClientMetrics
+from .objects import Object
+from .resources import Resource
+from .sending import Sender
+from .settings import ClientSettings
+from .watch import WatchOptions, WatchStream
+
+__all__ = ["Client", "ListOptions", "ListPage", "PatchKind", "WatchOptions"]
+
+Channel = Literal["request", "renewal"]
+"""`renewal` is for what keeps a lease alive: connections of its own, no rate limit, no retries (the caller has a deadline)."""
+
+_ALL = ListOptions()
+_JSON_BODY = {"Content-Type": JSON}
+
+
+class Client:
+    """Requests to one API server.
+
+    Objects come back as `Object`; bodies are mappings. Every verb raises APIError by reason when the server refuses,
+    RequestError when no answer came after the retries of `ClientSettings`, LostAnswer when a write that must not be
+    repeated may have been applied, and AccessError without usable credentials. Repeated after a lost answer are: reads,
+    merge, strategic and apply patches, deletions with a uid, and creations whose name is given or that store nothing; not
+    repeated: JSON patches, replacements, deletions without a uid, creations with `generateName`.
+
+    A client belongs to the loop on which it is first used; another loop or thread makes its own from the same access.
+    """
+
+    def __init__(self, access: Access | AccessSource, settings: ClientSettings = ClientSettings()) -> None:  # noqa: B008 - frozen
+        self._source = FixedAccess(access) if isinstance(access, Access) else access
+        self.settings = settings
+        self.metrics = ClientMetrics()
+        self._sender = Sender(self._source, settings, self.metrics)
+        self._namespace = access.default_namespace if isinstance(access, Access) else None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections. Requests and watches in flight end with errors; later ones raise AccessError."""
+        await self._sender.close()
+
+    @property
+    def default_namespace(self) -> str | None:
+        """The namespace that the access names, if any; with an AccessSource, that of the last `access()`."""
+        return self._namespace
+
+    async def access(self) -> Access:
+        """The access in use now."""
+        access = await self._source.access()
+        self._namespace = access.default_namespace
+        return access
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        options: ListOptions = _ALL,
+        *,
+        retry: bool = True,
+        channel: Channel = "request",
+    ) -> ListPage:
+        """One page: everything unless `options.limit` is set. The items are not decoded."""
+        path = query(resource.get_url(namespace=namespace), options.params())
+        body = await self._sender.send(Call("GET", path, retry=retry, channel=channel))
+        return decode_page(body, f"GET {path}")
+
+    async def list(self, resource: Resource, namespace: str | None = None, options: ListOptions = _ALL) -> list[Object]:
+        """All objects, in pages of `ClientSettings.page_size` unless `options.limit` says otherwise.
+
+        Pages are of one consistent state; when it expires between two pages, everything is read again in one piece.
+        """
+        options = replace(options, limit=options.limit or self.settings.page_size)
+        page = await self.list_page(resource, namespace, options)
+        items = page.items
+        while page.continue_token:
+            # The version is part of the token, and the server refuses both together.
+            following = replace(
+                options, continue_token=page.continue_token, resource_version=None, resource_version_match=None
+            )
+            try:
+                page = await self.list_page(resource, namespace, following)
+            except Expired:
+                page = await self.list_page(resource, namespace, replace(options, limit=None))
+                items = []
+            items += page.items
+        return items
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, channel: Channel = "request"
+    ) -> Object:
+        """One object, as the server has it now. Raises NotFound."""
+        path = resource.get_url(namespace=namespace, name=name)
+        return _object(await self._sender.send(Call("GET", path, channel=channel)), path)
+
+    async def create(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        retry: bool = True,
+        channel: Channel = "request",
+    ) -> Object:
+        """Create an object; the body's namespace counts when none is given. Raises AlreadyExists, Invalid.
+
+        AlreadyExists with `after_lost_answer` may be our own success: its answer was lost, and the repetition refused.
+        """
+        space = namespace if namespace is not None else (body.get("metadata") or {}).get("namespace")
+        path = resource.get_url(namespace=space)
+        call = Call(
+            "POST",
+            path,
+            encode(body),
+            _JSON_BODY,
+            repeatable=is_create_repeatable(body),
+            retry=retry,
+            channel=channel,
+        )
+        return _object(await self._sender.send(call), path)
+
+    async def replace(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None,
+        name: str,
+        subresource: str | None = None,
+        channel: Channel = "request",
+    ) -> Object:
+        """Put a whole object in place of the old. With a resource version in the body: Conflict when it is not the newest."""
+        path = resource.get_url(namespace=namespace, name=name, subresource=subresource)
+        call = Call("PUT", path, encode(body), _JSON_BODY, repeatable=False, channel=channel)
+        return _object(await self._sender.send(call), path)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        kind: PatchKind = PatchKind.MERGE,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool | None = None,
+        channel: Channel = "request",
+    ) -> Object:
+        """Change parts of an object. Raises NotFound, Invalid (also for a failed `test` and for a wrong uid), Conflict."""
+        path = query(
+            resource.get_url(namespace=namespace, name=name, subresource=subresource),
+            {"fieldManager": field_manager, "force": force},
+        )
+        call = Call(
+            "PATCH",
+            path,
+            encode(patch),
+            {"Content-Type": kind.value},
+            repeatable=kind is not PatchKind.JSON,
+            channel=channel,
+        )
+        return _object(await self._sender.send(call), path)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: str | None = None,
+        grace_period: int | None = None,
+    ) -> Object | None:
+        """Ask for an object's deletion. Returns it when it stays for its finalizers or grace period, None when it is gone.
+
+        `uid` and `resource_version` are preconditions: Conflict when they do not hold. Raises NotFound when there is no such
+        object, unless an earlier sending of this deletion lost its answer: then it is our own success.
+        """
+        preconditions = _given(uid=uid, resourceVersion=resource_version)
+        options = _given(
+            preconditions=preconditions or None, propagationPolicy=propagation, gracePeriodSeconds=grace_period
+        )
+        path = resource.get_url(namespace=namespace, name=name)
+        call = Call(
+            "DELETE",
+            path,
+            encode(options) if options else None,
+            _JSON_BODY if options else {},
+            repeatable=uid is not None,
+        )
+        try:
+            body = await self._sender.send(call)
+        except NotFound as error:
+            if error.after_lost_answer:
+                return None
+            raise
+        return None if _kind(body) == "Status" else _object(body, path)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        options: WatchOptions = WatchOptions(),  # noqa: B008
+    ) -> AsyncIterator[WatchStream]:
+        """Open a watch; leaving the context closes its connection. Only a 401 is retried, with fresh credentials."""
+        path = query(resource.get_url(namespace=namespace), options.params())
+        async with self._sender.open(Call("GET", path)) as stream:
+            yield WatchStream(stream, path, options.idle_timeout)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int | bool | None] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        retry: bool = True,
+        repeatable: bool | None = None,
+        channel: Channel = "request",
+    ) -> bytes:
+        """Any other request. `path` starts at the server's root; `body` is JSON unless it is bytes.
+
+        Only GET is `repeatable` after a lost answer unless said otherwise. `timeout` is for one attempt, in seconds.
+        """
+        data = body if body is None or isinstance(body, bytes) else encode(body)
+        call = Call(
+            method,
+            query(path, params or {}),
+            data,
+            {**(_JSON_BODY if data is not None else {}), **(headers or {})},
+            repeatable=method in {"GET", "HEAD"} if repeatable is None else repeatable,
+            timeout=timeout,
+            retry=retry,
+            channel=channel,
+        )
+        return await self._sender.send(call)
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+_decode_kind = msgspec.json.Decoder(_Kind).decode
+
+
+def _kind(body: bytes) -> str:
+    try:
+        return _decode_kind(body).kind
+    except msgspec.MsgspecError:
+        return ""
+
+
+def _object(body: bytes, path: str) -> Object:
+    try:
+        return Object.from_raw(body)
+    except msgspec.MsgspecError as error:
+        raise StreamBroken(f"{path}: expected an object, found {body[:80]!r} ({error}).") from error
+
+
+def _given(**options: object) -> dict[str, object]:
+    return {key: value for key, value in options.items() if value is not None}

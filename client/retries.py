@@ -1,0 +1,90 @@
+"""Which attempts of a call are worth another, and when it is due."""
+
+import logging
+from collections.abc import Sized
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+import msgspec
+import tenacity
+
+from .calls import Call
+from .errors import APIError, from_status, is_outcome_unknown, is_retriable
+from .settings import ClientSettings
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """The attempts of one call, as tenacity asks about them: may it be retried, after how long, is it enough."""
+
+    def __init__(self, call: Call, settings: ClientSettings) -> None:
+        self.call = call
+        self.lost = False
+        """Whether the answer of an attempt so far was lost."""
+        self._settings = settings
+        self._pauses = iter(settings.backoffs())
+        self._exhausted = False
+
+    def may_retry(self, error: BaseException) -> bool:
+        """Whether the error may pass, and repeating the call cannot do harm."""
+        if not self.call.retry or self.call.channel == "renewal" or not is_retriable(error):
+            return False
+        return self.call.repeatable or not is_outcome_unknown(error)
+
+    def wait(self, state: tenacity.RetryCallState) -> float:
+        """The next pause: the configured one or the one the server asked for, whichever is longer."""
+        pause = next(self._pauses, None)
+        error = state.outcome.exception() if state.outcome is not None else None
+        asked = error.retry_after if isinstance(error, APIError) else None
+        limit = self._settings.request_timeout
+        if pause is None or (asked is not None and limit is not None and asked > limit):
+            self._exhausted = True
+            return 0.0
+        if asked is not None and self._settings.enforce_retry_after:
+            return asked
+        return max(float(pause), asked or 0.0)
+
+    def stop(self, state: tenacity.RetryCallState) -> bool:
+        """Whether the pauses are used up, or the server asked for a pause longer than a request may take."""
+        if self._exhausted:
+            self._log(state, "escalating")
+        return self._exhausted
+
+    def log_retry(self, state: tenacity.RetryCallState) -> None:
+        """Say that there will be another attempt."""
+        self._log(state, "will retry")
+
+    def _log(self, state: tenacity.RetryCallState, what: str) -> None:
+        backoffs = self._settings.backoffs()
+        number = f"#{state.attempt_number}" + (f"/{len(backoffs) + 1}" if isinstance(backoffs, Sized) else "")
+        error = state.outcome.exception() if state.outcome is not None else None
+        logger.error(
+            "Request attempt %s failed; %s: %s %s -> %s", number, what, self.call.method, self.call.path, error
+        )
+
+
+def parse_retry_after(header: str, now: datetime) -> float | None:
+    """Seconds from a Retry-After header: a number or a date (RFC 9110, 10.2.3); None when it is neither."""
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def refusal(code: int, body: bytes, retry_after: float | None, request: str, origin: str) -> APIError:
+    """The typed error of an answer; answers that are no Status (a proxy's page) keep their first words as the message."""
+    try:
+        status = msgspec.json.decode(body, type=dict[str, object])
+    except msgspec.MsgspecError:
+        status = {"message": body[:300].decode(errors="replace").strip()}
+    if code == 401:
+        said = status.get("message") or "Unauthorized"
+        status["message"] = (
+            f"{said}: the server refused the credentials of {origin}. Log in again, or check them there."
+        )
+    return from_status(code, status, retry_after, request)

@@ -1,0 +1,167 @@
+"""Calls are carried out: let in by credentials, slowed by limits, repeated where that is safe."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import tenacity
+
+from ..runtime import clock
+from .calls import Call
+from .endpoint import Access, AccessSource, Grant
+from .errors import APIError, LostAnswer, RequestError
+from .metrics import ClientMetrics
+from .ratelimit import Bucket
+from .retries import Run, parse_retry_after, refusal
+from .settings import ClientSettings
+from .transport import Channel, Request, Stream, Transport
+
+MAX_LOGINS = 5
+"""How many refused credentials one request may see; a source that makes bad ones for ever is an error."""
+
+
+@dataclass(frozen=True, repr=False)
+class _Pass:
+    """What one exchange is let in with."""
+
+    access: Access
+    grant: Grant
+
+
+@dataclass
+class _Refusals:
+    """How often one request was answered 401: in all, and with nothing better found afterwards."""
+
+    total: int = 0
+    same: int = 0
+
+
+class Sender:
+    """Everything between a call and its exchanges. Belongs to one loop."""
+
+    def __init__(self, source: AccessSource, settings: ClientSettings, metrics: ClientMetrics) -> None:
+        self._source = source
+        self._settings = settings
+        self._metrics = metrics
+        self._transport = Transport(settings, metrics)
+        self._bucket = Bucket(settings.qps, settings.bucket_size()) if settings.qps is not None else None
+        self._renewing = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def send(self, call: Call) -> bytes:
+        """Carry out a call and return the body of its success.
+
+        Raises APIError by reason for a refusal, LostAnswer for a call that is not repeatable and may have been applied,
+        RequestError when no answer came, AccessError without usable credentials. Retries come before that, see
+        `ClientSettings.error_backoffs`. Cancellation leaves the outcome unknown, as a lost answer does.
+        """
+        run = Run(call, self._settings)
+
+        def note(state: tenacity.RetryCallState) -> None:
+            self._metrics.retries += 1
+            run.log_retry(state)
+
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(run.may_retry),
+            wait=run.wait,
+            stop=run.stop,
+            before_sleep=note,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        return await retrying(self._attempt, run)
+
+    async def _attempt(self, run: Run) -> bytes:
+        try:
+            return await self._exchange(run.call)
+        except APIError as error:
+            error.after_lost_answer = run.lost
+            raise
+        except RequestError as error:
+            run.lost = run.lost or error.sent
+            if error.sent and not run.call.repeatable:
+                raise LostAnswer(
+                    f"{error} The request may have been applied and is not repeated blindly: read the object, then decide."
+                ) from error
+            raise
+
+    async def _exchange(self, call: Call) -> bytes:
+        request = self._request(call, call.channel)
+        entry, refusals = await self._enter(), _Refusals()
+        while True:
+            await self._throttle(call.channel)
+            answer = await self._transport.send(request, entry.access, entry.grant)
+            if 200 <= answer.status < 300:
+                return answer.body
+            fresh = await self._reenter(entry, refusals) if answer.status == 401 else None
+            if fresh is None:
+                raise _refused(answer.status, answer.headers, answer.body, call, entry.access)
+            entry = fresh
+
+    @asynccontextmanager
+    async def open(self, call: Call) -> AsyncIterator[Stream]:
+        """Open a stream. Raises as `send` does; nothing but 401 is retried, since who watches has a rhythm of its own."""
+        request = self._request(call, "watch")
+        request = replace(request, headers={**request.headers, "Accept-Encoding": "identity"})
+        entry, refusals = await self._enter(), _Refusals()
+        while True:
+            await self._throttle("watch")
+            async with self._transport.open(request, entry.access, entry.grant) as stream:
+                if 200 <= stream.status < 300:
+                    yield stream
+                    return
+                body = await stream.read(request.timeout)
+            fresh = await self._reenter(entry, refusals) if stream.status == 401 else None
+            if fresh is None:
+                raise _refused(stream.status, stream.headers, body, call, entry.access)
+            entry = fresh
+
+    def _request(self, call: Call, channel: Channel) -> Request:
+        settings = self._settings
+        timeout = call.timeout if call.timeout is not None else settings.request_timeout
+        connect = settings.connect_timeout if settings.connect_timeout is not None else timeout
+        return Request(call.method, call.path, call.headers, call.body, timeout, connect, channel)
+
+    async def _enter(self) -> _Pass:
+        access = await self._source.access()
+        return _Pass(access, await access.credentials.grant(period=self._settings.credentials_period))
+
+    async def _reenter(self, entry: _Pass, refusals: _Refusals) -> _Pass | None:
+        """After a 401: what to try next, or None when nothing is left to try."""
+        self._metrics.refusals += 1
+        refusals.total += 1
+        if refusals.total > MAX_LOGINS:
+            return None
+        async with self._renewing:
+            # Many requests are refused with one token: the first renews it, the others find it renewed.
+            fresh = await self._enter()
+            if fresh == entry and await entry.access.credentials.renew(entry.grant) == entry.grant:
+                await self._source.refused(entry.access)
+            fresh = await self._enter()
+        if fresh == entry:
+            # Servers refuse good credentials for a moment, e.g. while they reload their own keys.
+            refusals.same += 1
+            if refusals.same > self._settings.refused_retries:
+                return None
+            await asyncio.sleep(self._settings.refused_backoff)
+            fresh = await self._enter()
+        return fresh
+
+    async def _throttle(self, channel: Channel) -> None:
+        if self._bucket is None or channel == "renewal":
+            return
+        delay = self._bucket.reserve(asyncio.get_running_loop().time())
+        if delay > 0:
+            self._metrics.throttled += 1
+            self._metrics.throttled_seconds += delay
+            await asyncio.sleep(delay)
+
+
+def _refused(code: int, headers: Mapping[str, str], body: bytes, call: Call, access: Access) -> APIError:
+    asked = headers.get("Retry-After")
+    seconds = parse_retry_after(asked, clock.now()) if asked is not None else None
+    return refusal(code, body, seconds, f"{call.method} {access.server}{call.path}", access.origin)

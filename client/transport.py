@@ -1,0 +1,246 @@
+"""The HTTP library lives here and nowhere else: connections are pooled, requests sent, answers read or streamed.
+
+Nothing here knows of Kubernetes, retries or errors by reason: an answer of any status is an answer. The absence of one
+is a RequestError that says whether the request can have reached the server.
+"""
+
+import asyncio
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import Literal, NoReturn, TypedDict
+
+import aiohttp
+from yarl import URL
+
+from .endpoint import Access, Grant
+from .errors import AccessError, RequestError, StreamStalled
+from .metrics import ClientMetrics
+from .settings import ClientSettings
+from .tls import Contexts
+
+Channel = Literal["request", "watch", "renewal"]
+"""Connections of their own: a flood of requests must delay neither a watch nor the renewal of a lease."""
+
+KEEPALIVE = 30.0
+"""How long an idle connection is kept: shorter than servers (90 s) and load balancers (60 s) keep it."""
+
+
+@dataclass(frozen=True, repr=False)
+class Request:
+    """One HTTP exchange. `path` is relative to the server and may have a query."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    timeout: float | None = None
+    """For the whole exchange; for a stream, until its headers are there."""
+    connect_timeout: float | None = None
+    channel: Channel = "request"
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """What came back: any status."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Stream:
+    """The body of an answer, chunk by chunk as the network gives it."""
+
+    def __init__(self, response: aiohttp.ClientResponse, what: str, metrics: ClientMetrics) -> None:
+        self._response = response
+        self._content = response.content
+        self._what = what
+        self._metrics = metrics
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+        self.cut = False
+        """Whether the stream ended without the server's end mark: the last line may be incomplete."""
+
+    async def read(self, idle_timeout: float | None) -> bytes:
+        """The whole rest. Raises as `chunk` does."""
+        chunks = []
+        while chunk := await self.chunk(idle_timeout):
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    async def chunk(self, idle_timeout: float | None) -> bytes:
+        """Everything that has arrived, waiting for some; empty at the end, clean or cut.
+
+        Raises StreamStalled when nothing arrives for `idle_timeout` seconds.
+        """
+        try:
+            if idle_timeout is None:
+                chunk = await self._content.readany()
+            else:
+                async with asyncio.timeout(idle_timeout):
+                    chunk = await self._content.readany()
+        except TimeoutError as error:
+            raise StreamStalled(
+                f"The stream of {self._what} was silent for {idle_timeout:g} s, which is its limit."
+            ) from error
+        except (aiohttp.ClientError, OSError):
+            self.cut = True
+            return b""
+        self._metrics.bytes_received += len(chunk)
+        return chunk
+
+
+class _Security(TypedDict, total=False):
+    """What the library takes for each request."""
+
+    proxy: str | None
+    ssl: SSLContext
+    server_hostname: str | None
+
+
+class _Sent:
+    """Whether the bytes of a request may have left; set by the library just before it writes the first one."""
+
+    __slots__ = ("maybe",)
+
+    def __init__(self) -> None:
+        self.maybe = False
+
+
+class Transport:
+    """The connections of one client. Belongs to the loop on which it is first used; `close` it there."""
+
+    def __init__(self, settings: ClientSettings, metrics: ClientMetrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._contexts = Contexts(settings.credentials_period)
+        self._sessions: dict[Channel, aiohttp.ClientSession] = {}
+        self._closed = False
+
+    async def close(self) -> None:
+        """Close all connections; streams that are still open end."""
+        self._closed = True
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            await session.close()
+
+    async def send(self, request: Request, access: Access, grant: Grant) -> Answer:
+        """One exchange. Raises RequestError when no complete answer came, AccessError when none can be asked for."""
+        sent = _Sent()
+        try:
+            async with asyncio.timeout(request.timeout):
+                response = await self._begin(request, access, grant, sent)
+                async with response:
+                    body = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._fail(error, request, access, sent)
+        self._metrics.count(response.status, request.method, response.url.authority)
+        self._metrics.bytes_received += len(body)
+        return Answer(response.status, response.headers, body)
+
+    @asynccontextmanager
+    async def open(self, request: Request, access: Access, grant: Grant) -> AsyncIterator[Stream]:
+        """Open a stream; its connection is closed with the context. Raises as `send`, but never for a cut stream."""
+        sent = _Sent()
+        what = f"{request.method} {access.server}{request.path}"
+        response: aiohttp.ClientResponse | None = None
+        try:
+            try:
+                async with asyncio.timeout(request.timeout):
+                    response = await self._begin(request, access, grant, sent)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                self._fail(error, request, access, sent)
+            self._metrics.count(response.status, request.method, response.url.authority)
+            yield Stream(response, what, self._metrics)
+        finally:
+            if response is not None:
+                response.close()
+
+    async def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> aiohttp.ClientResponse:
+        url = URL(access.server + request.path, encoded=True)
+        session = access.session or self._session(request.channel)
+        headers = [("User-Agent", self._settings.user_agent), *request.headers.items(), *grant.headers]
+        if not access.compression and "Accept-Encoding" not in request.headers:
+            headers.append(("Accept-Encoding", "identity"))
+        connect = request.connect_timeout
+        security: _Security = {} if access.session is not None else self._security(url, access, grant)
+        return await session.request(
+            request.method,
+            url,
+            headers=headers,
+            data=request.body,
+            # A write must not be replayed elsewhere by a redirect.
+            allow_redirects=request.method == "GET",
+            timeout=aiohttp.ClientTimeout(sock_connect=connect),
+            trace_request_ctx=sent,
+            **security,
+        )
+
+    def _security(self, url: URL, access: Access, grant: Grant) -> _Security:
+        proxy = access.proxy
+        if proxy is None and (access.trust_env or self._settings.trust_env):
+            proxy = _environment_proxy(url)
+        if proxy is not None and URL(proxy).scheme not in {"http", "https"}:
+            raise AccessError(
+                f"The proxy {URL(proxy).with_user(None)} of {access.origin} is not supported: expected http://HOST[:PORT]."
+            )
+        if url.scheme != "https":
+            return {"proxy": proxy}
+        context = self._contexts.get(access, grant, asyncio.get_running_loop().time())
+        return {"proxy": proxy, "ssl": context, "server_hostname": access.tls.server_name}
+
+    def _session(self, channel: Channel) -> aiohttp.ClientSession:
+        if self._closed:
+            raise AccessError("This client is closed; make a new one.")
+        session = self._sessions.get(channel)
+        if session is None:
+            limit = self._settings.connections if channel == "request" else 0
+            trace = aiohttp.TraceConfig()
+            trace.on_request_headers_sent.append(_note_sent)
+            session = self._sessions[channel] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=[trace],
+                read_bufsize=2**18,
+            )
+            # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
+            # repeated is decided above this module.
+            session._retry_connection = False
+        return session
+
+    def _fail(self, error: Exception, request: Request, access: Access, sent: _Sent) -> NoReturn:
+        what = f"{request.method} {access.server}{request.path}"
+        host = URL(access.server).authority
+        self._metrics.count(None, request.method, host)
+        maybe = sent.maybe or (access.session is not None and not isinstance(error, aiohttp.ClientConnectorError))
+        if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)):
+            reason = getattr(error, "certificate_error", None) or error
+            raise RequestError(
+                f"{what}: no trusted connection to {host} ({access.origin}): {reason}. Check the certificate authority, "
+                "the client certificate and the server's name in that configuration.",
+                retriable=not isinstance(error, aiohttp.ClientConnectorCertificateError),
+            ) from error
+        if not maybe:
+            found = "it took too long" if isinstance(error, TimeoutError) else error
+            raise RequestError(
+                f"{what}: no connection to {host} ({access.origin}): {found}. Is the server running and reachable there?"
+            ) from error
+        self._metrics.lost_answers += 1
+        found = "none came in time" if isinstance(error, TimeoutError) else (str(error) or type(error).__name__)
+        raise RequestError(f"{what}: the answer was lost: {found}.", sent=True) from error
+
+
+async def _note_sent(session: object, context: object, params: object) -> None:
+    sent = getattr(context, "trace_request_ctx", None)
+    if isinstance(sent, _Sent):
+        sent.maybe = True
+
+
+def _environment_proxy(url: URL) -> str | None:
+    if urllib.request.proxy_bypass(url.host or ""):
+        return None
+    return urllib.request.getproxies().get(url.scheme)
