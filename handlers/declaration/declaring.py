@@ -1,0 +1,198 @@
+"""From a decorator's options to a spec in a registry, or to an error at the line of the declaration.
+
+The errors are what a user meets first, so they say what is wrong in the user's words: an option that does not exist, a name
+that is missing, a filter without its field, a function that cannot be called.
+"""
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from ..errors import HandlerSignatureError
+from .registry import OperatorRegistry, get_default_registry
+from .signatures import callable_id, describe, parameters_of, require_kwargs
+from .specs import ChangingSpec, FieldPath, HandlerId, ResourceSpec, Spec
+from .subregistry import SubRegistry
+from .targets import Selector, Target, TargetOptions
+
+HandlerFn: TypeAlias = Callable[..., Any]
+"""Any function, sync or async, that takes the keyword arguments it names and `**kwargs` for the rest.
+
+The parameters are not checked by type checkers on purpose: a handler names any subset, and annotates it as it likes.
+"""
+
+_FnT = TypeVar("_FnT", bound=HandlerFn)
+
+_KNOWN_ARGUMENTS = frozenset(
+    {
+        *(
+            "annotations",
+            "body",
+            "diff",
+            "event",
+            "labels",
+            "logger",
+            "memo",
+            "meta",
+            "name",
+            "namespace",
+            "new",
+            "old",
+            "param",
+        ),
+        *("patch", "reason", "retry", "runtime", "settings", "spec", "started", "status", "stopped", "type", "uid"),
+    }
+)
+
+
+class Decorator(Protocol):
+    """Declares a function and gives it back unchanged."""
+
+    def __call__(self, fn: _FnT, /) -> _FnT:
+        """Declare the function."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one decorator declares: its public name, the spec it makes, the options it knows."""
+
+    name: str
+    spec: type[Spec]
+    options: type[Mapping[str, object]]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """What this decorator always says in the spec."""
+    has_field_in_id: bool = True
+
+    def checked(self, options: Mapping[str, object]) -> dict[str, Any]:
+        """The options that are given. Raises TypeError for one that the decorator does not know or that it misses."""
+        known = self.options.__annotations__
+        for option in options:
+            if option not in known:
+                close = difflib.get_close_matches(option, known, n=1)
+                hint = f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(sorted(known))}."
+                raise TypeError(f"@{self.name} has no option {option!r}. {hint}")
+        given = {option: value for option, value in options.items() if value is not None}
+        for option in getattr(self.options, "__required_keys__", ()):
+            if option not in given:
+                raise TypeError(f"@{self.name} needs the option {option!r}: there is nothing to react to without it.")
+        return given
+
+
+def declare(kind: Kind, target: tuple[Target, ...], options: Mapping[str, object], **fixed: object) -> Decorator:
+    """Make the decorator that declares a function with these options; everything but the function is checked here."""
+    given = kind.checked(options)
+    registry: OperatorRegistry | None = given.pop("registry", None)
+    base: str | None = given.pop("id", None)
+    if issubclass(kind.spec, ResourceSpec):
+        names = {key: given.pop(key) for key in TargetOptions.__annotations__ if key in given}
+        if target and callable(target[0]):
+            _refuse_missing_parentheses(kind.name, target[0])
+        given["selector"] = Selector.parse(*target, **names)
+        given |= checked_filters(given)
+    elif target:
+        raise TypeError(f"@{kind.name} takes no positional arguments; write @{kind.name}() with its parentheses.")
+    suffix = given.get("field", ()) if kind.has_field_in_id else ()
+
+    def decorate(fn: _FnT, /) -> _FnT:
+        require_kwargs(fn, f"handler of @{kind.name}")
+        name = _joined(callable_id(fn) if base is None else base, suffix)
+        spec = kind.spec(id=name, fn=fn, **{**given, **kind.fixed, **fixed})
+        (get_default_registry() if registry is None else registry).append(spec)
+        return fn
+
+    return decorate
+
+
+def declare_subhandler(kind: Kind, subregistry: SubRegistry, options: Mapping[str, object]) -> Decorator:
+    """Make the decorator that declares a sub-handler of the running handler.
+
+    Raises TypeError when the running handler is none of changes, or when old and new are to be filtered under a parent that
+    does not react to changes of values.
+    """
+    parent = subregistry.parent
+    if not isinstance(parent, ChangingSpec):
+        raise TypeError(
+            f"Sub-handlers belong to handlers of changes (create, update, delete, resume, field); {parent.id!r} is not one. "
+            "Call the function directly instead."
+        )
+    given = kind.checked(options)
+    base: str | None = given.pop("id", None)
+    if not parent.field_needs_change and ("old" in given or "new" in given):
+        raise TypeError(
+            f"old= and new= of sub-handlers need an update or field handler as the parent; {parent.id!r} is not one."
+        )
+    given |= checked_filters(given)
+
+    def decorate(fn: _FnT, /) -> _FnT:
+        require_kwargs(fn, f"sub-handler of {parent.id!r}")
+        name = HandlerId(f"{parent.id}/{callable_id(fn) if base is None else base}")
+        changes = parent.field_needs_change
+        subregistry.append(ChangingSpec(id=name, fn=fn, selector=None, field_needs_change=changes, **given))
+        return fn
+
+    return decorate
+
+
+def checked_filters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the filters among the options and give those that are stored otherwise than they are written.
+
+    Raises ValueError for None as a label or annotation, and TypeError for criteria of values without a field, for `value`
+    together with `old` or `new`, and for callbacks that cannot be called.
+    """
+    for option in ("labels", "annotations"):
+        for key, criterion in given.get(option, {}).items():
+            if criterion is None:
+                raise ValueError(f"None is no criterion for {option}[{key!r}]: use PRESENT or ABSENT, or a value.")
+            _check_callback(f"{option}[{key!r}]", criterion, positional=1)
+    criteria = [option for option in ("value", "old", "new") if option in given]
+    for option in criteria:
+        _check_callback(option, given[option], positional=1)
+    _check_callback("when", given.get("when"))
+    _check_callback("initial_delay", given.get("initial_delay"))
+    path = parse_field(given.get("field"))
+    if criteria and path is None:
+        raise TypeError(f"{criteria[0]}= is compared with a field: name it with field='...'.")
+    if len(criteria) > 1 and "value" in criteria:
+        raise TypeError("value= is compared with both sides of a change: use either it, or old= and new=.")
+    return {"field": path}
+
+
+def parse_field(field: Any) -> FieldPath | None:
+    """A field as users write it, as a path; None when there is none. Raises ValueError for anything else."""
+    if field is None:
+        return None
+    if isinstance(field, str):
+        return tuple(field.split("."))
+    if isinstance(field, list | tuple) and all(isinstance(key, str) for key in field):
+        return tuple(field) or None
+    raise ValueError(f"A field is a string with dots ('spec.field') or a list or tuple of keys; got {field!r}.")
+
+
+def _check_callback(option: str, fn: object, *, positional: int = 0) -> None:
+    if callable(fn):
+        require_kwargs(fn, f"callback in {option}=", positional=positional)
+
+
+def _joined(base: str, path: Collection[str] | None) -> HandlerId:
+    return HandlerId(f"{base}/{'.'.join(path)}" if path else base)
+
+
+def _refuse_missing_parentheses(name: str, fn: Any) -> None:
+    """A function of the resource and a handler under a decorator without parentheses come the same way; tell them apart."""
+    parameters = parameters_of(fn)
+    if parameters is None:
+        return
+    first = next(iter(parameters.values()), None)
+    takes_rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    takes_resource = first is not None and first.kind in {
+        first.POSITIONAL_ONLY,
+        first.POSITIONAL_OR_KEYWORD,
+        first.VAR_POSITIONAL,
+    }
+    if takes_rest and (not takes_resource or (first is not None and first.name in _KNOWN_ARGUMENTS)):
+        raise HandlerSignatureError(
+            f"{describe(fn)} looks like a handler, but @{name} was given it instead of a resource. "
+            f"Write @{name}('kopfexamples') with parentheses and the resource to be handled."
+        )

@@ -1,0 +1,258 @@
+"""The registry keeps what was declared, in that order, and answers which handlers a cause is for.
+
+Declare before the operator runs; afterwards the registry belongs to the operator's thread. Callbacks in filters run inside of
+the questions below, and what they raise passes through.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ...client.resources import Resource
+from ..causation.causes import (
+    Activity,
+    ChangingCause,
+    IndexingCause,
+    Reason,
+    ResourceCause,
+    SpawningCause,
+    WatchingCause,
+)
+from .criteria import match_meta
+from .families import Family, deduplicated
+from .filters import match, prematch
+from .specs import (
+    ActivitySpec,
+    ChangingSpec,
+    DaemonSpec,
+    FieldPath,
+    HandlerId,
+    IndexingSpec,
+    SpawningSpec,
+    Spec,
+    TimerSpec,
+    WatchingSpec,
+    WebhookSpec,
+)
+from .targets import Selector
+
+_HANDLED = frozenset({Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME})
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """Which kinds of handlers there are for a resource. False when there are none at all (webhooks aside)."""
+
+    watching: bool
+    indexing: bool
+    changing: bool
+    spawning: bool
+
+    def __bool__(self) -> bool:
+        return self.watching or self.indexing or self.changing or self.spawning
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What an admission request asks about: None and empty mean any."""
+
+    webhook: str | None = None
+    """The id of the one handler that the server asks."""
+    type: Literal["validating", "mutating"] | None = None
+    operation: str | None = None
+    subresource: str | None = None
+
+
+class OperatorRegistry:
+    """All handlers of one operator."""
+
+    uses_default_login: bool = False
+    """Whether the operator finds its credentials itself: there are no login handlers, and it may."""
+
+    def __init__(self) -> None:
+        self._activities: list[ActivitySpec] = []
+        self._watching: Family[WatchingSpec] = Family()
+        self._indexing: Family[IndexingSpec] = Family()
+        self._changing: Family[ChangingSpec] = Family()
+        self._spawning: Family[SpawningSpec] = Family()
+        self._webhooks: Family[WebhookSpec] = Family()
+
+    def append(self, spec: Spec) -> None:
+        """Take one more handler. Raises TypeError for a kind that is not known."""
+        match spec:
+            case ActivitySpec():
+                self._activities.append(spec)
+            case WatchingSpec():
+                self._watching.append(spec)
+            case IndexingSpec():
+                self._indexing.append(spec)
+            case ChangingSpec():
+                self._changing.append(spec)
+            case DaemonSpec() | TimerSpec():
+                self._spawning.append(spec)
+            case WebhookSpec():
+                self._webhooks.append(spec)
+            case _:
+                raise TypeError(f"Expected a handler of a known kind; got {spec!r}.")
+
+    # Which handlers match a cause, each once, in the order of declaration.
+
+    def activities(self, activity: Activity) -> list[ActivitySpec]:
+        """The handlers of an activity of the operator itself."""
+        return deduplicated(spec for spec in self._activities if spec.activity is activity)
+
+    def watching(self, cause: WatchingCause) -> list[WatchingSpec]:
+        """The handlers of a raw event."""
+        return self._watching.matching(cause)
+
+    def indexing(self, cause: IndexingCause) -> list[IndexingSpec]:
+        """The index functions that the object is for."""
+        return self._indexing.matching(cause)
+
+    def spawning(self, cause: SpawningCause) -> list[SpawningSpec]:
+        """The daemons and timers that the object is to have now."""
+        return self._spawning.matching(cause)
+
+    def changing(self, cause: ChangingCause) -> list[ChangingSpec]:
+        """The handlers that a change is for; none when there is nothing to handle (noop, free, gone).
+
+        Resume handlers join any reason while the object is initial; a deletion only when they say so.
+        """
+        if cause.reason not in _HANDLED:
+            return []
+        return deduplicated(
+            spec for spec in self._changing.of(cause.resource) if _is_due(spec, cause) and match(spec, cause)
+        )
+
+    def reviewing(self, cause: ResourceCause, review: Review) -> list[WebhookSpec]:
+        """The admission handlers that a request is for. `operations` are the server's business: it filters by them."""
+        return deduplicated(
+            spec for spec in self._webhooks.of(cause.resource) if _is_asked(spec, review) and match(spec, cause)
+        )
+
+    # What is known of a resource, whatever happens.
+
+    def handles(self, resource: Resource) -> Interest:
+        """Which kinds of handlers there are for a resource."""
+        return Interest(
+            watching=bool(self._watching.of(resource)),
+            indexing=bool(self._indexing.of(resource)),
+            changing=bool(self._changing.of(resource)),
+            spawning=bool(self._spawning.of(resource)),
+        )
+
+    def concerns(self, resource: Resource, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
+        """Tell whether an object with these labels and annotations could match any handler but webhooks.
+
+        A cheap look at the metadata before the body is decoded: False is certain, True is not (other filters may differ).
+        """
+        return any(
+            not (spec.labels or spec.annotations)
+            or (
+                match_meta(spec.label_criteria, labels, None)
+                and match_meta(spec.annotation_criteria, annotations, None)
+            )
+            for family in self._families()
+            for spec in family.of(resource)
+        )
+
+    def prematch(self, cause: ResourceCause) -> bool:
+        """Tell whether any handler of changes takes interest in the object, whatever has changed now.
+
+        An object that none does is left alone: no log, no annotation, no diff-base.
+        """
+        return any(prematch(spec, cause) for spec in self._changing.of(cause.resource))
+
+    def requires_finalizer(
+        self, resource: Resource, cause: ResourceCause, *, excluded: Container[HandlerId] = frozenset()
+    ) -> bool:
+        """Tell whether the object's deletion must wait for a handler: a daemon, a timer, a delete handler not optional.
+
+        `excluded` are ids of daemons and timers that have ended by themselves and will not be started again.
+        """
+        return any(spec.id not in excluded and match(spec, cause) for spec in self._spawning.of(resource)) or any(
+            spec.requires_finalizer and prematch(spec, cause) for spec in self._changing.of(resource)
+        )
+
+    def extra_fields(self, resource: Resource) -> frozenset[FieldPath]:
+        """Fields that belong to the essence of the resource's objects because a handler looks at them."""
+        families: tuple[Family[WatchingSpec] | Family[ChangingSpec] | Family[SpawningSpec], ...]
+        families = (self._watching, self._changing, self._spawning)
+        return frozenset(spec.field for family in families for spec in family.of(resource) if spec.field is not None)
+
+    def changing_specs(self, resource: Resource) -> tuple[ChangingSpec, ...]:
+        """All handlers of changes of a resource, duplicates included: whose progress may be found on its objects."""
+        return self._changing.of(resource)
+
+    def webhooks(self, resource: Resource | None = None) -> tuple[WebhookSpec, ...]:
+        """All admission handlers, or those for a resource."""
+        return tuple(self._webhooks) if resource is None else self._webhooks.of(resource)
+
+    def index_ids(self) -> list[HandlerId]:
+        """The names of the indices, each once."""
+        return list(dict.fromkeys(spec.id for spec in self._indexing))
+
+    # What is to be looked for in the cluster.
+
+    def selectors(self) -> list[Selector]:
+        """The selectors of all handlers of objects but webhooks, each once."""
+        return list(dict.fromkeys(selector for family in self._families() for selector in family.selectors()))
+
+    def patching_selectors(self) -> list[Selector]:
+        """The selectors of the handlers whose progress or finalizer is written to the objects."""
+        return list(dict.fromkeys([*self._changing.selectors(), *self._spawning.selectors()]))
+
+    def webhook_selectors(self) -> list[Selector]:
+        """The selectors of the admission handlers, each once."""
+        return self._webhooks.selectors()
+
+    def _families(
+        self,
+    ) -> tuple[Family[WatchingSpec] | Family[IndexingSpec] | Family[ChangingSpec] | Family[SpawningSpec], ...]:
+        return (self._watching, self._indexing, self._changing, self._spawning)
+
+
+class SmartOperatorRegistry(OperatorRegistry):
+    """A registry whose operator finds its credentials itself as long as no login handler is declared in it."""
+
+    @property
+    def uses_default_login(self) -> bool:  # type: ignore[override]
+        """Whether no login handler is declared."""
+        return not self.activities(Activity.AUTHENTICATION)
+
+
+_default: OperatorRegistry | None = None
+
+
+def get_default_registry() -> OperatorRegistry:
+    """The registry that decorators use when they are given none; made at the first question."""
+    global _default  # noqa: PLW0603 (one per process by definition: decorators have no other place)
+    if _default is None:
+        _default = SmartOperatorRegistry()
+    return _default
+
+
+def set_default_registry(registry: OperatorRegistry) -> None:
+    """Use another registry where decorators are given none, from now on."""
+    global _default  # noqa: PLW0603 (as above)
+    _default = registry
+
+
+def _is_due(spec: ChangingSpec, cause: ChangingCause) -> bool:
+    if spec.reason is not None and spec.reason is not cause.reason:
+        return False
+    if not spec.initial:
+        return True
+    return cause.initial and (spec.deleted or cause.reason is not Reason.DELETE)
+
+
+def _is_asked(spec: WebhookSpec, review: Review) -> bool:
+    if review.webhook is not None and review.webhook != spec.id:
+        return False
+    if review.type is not None and review.type != spec.type:
+        return False
+    if spec.subresource not in {"*", review.subresource}:
+        return False
+    # There is nothing left to mutate in a deletion, so only a handler of nothing else means it.
+    only_deletions = set(spec.operations or ()) == {"DELETE"}
+    return review.operation != "DELETE" or spec.type != "mutating" or only_deletions

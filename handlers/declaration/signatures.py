@@ -1,0 +1,85 @@
+"""A user's function: the id it is known by, the place where it stands, and whether it can be called at all.
+
+Handlers and callbacks are called with all keyword arguments of their kind, and with more of them in later releases. A function
+that names only some of them fails at each call; it is refused where it is declared, with the file and line of the function.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any
+
+from ..errors import HandlerSignatureError
+
+
+def callable_id(fn: Callable[..., Any]) -> str:
+    """The id of a handler whose declaration gives none: the function's qualified name, or a lambda's file and line.
+
+    Partials and wrappers are looked through. Raises ValueError for anything else: a progress record would not survive a restart.
+    """
+    inner = _unwrapped(fn)
+    if not isinstance(inner, FunctionType | MethodType):
+        raise ValueError(f"A handler that is no function has no name of its own: {fn!r}. Give it one with id='...'.")  # noqa: TRY004 (as Kopf)
+    if inner.__name__ == "<lambda>":
+        return f"lambda:{inner.__code__.co_filename}:{inner.__code__.co_firstlineno}"
+    return inner.__qualname__
+
+
+def describe(fn: Callable[..., Any]) -> str:
+    """Name a function for a message, with its file and line as far as they are known."""
+    inner = _unwrapped(fn)
+    if not isinstance(inner, FunctionType | MethodType):
+        return repr(fn)
+    code = inner.__code__
+    return f"{inner.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def require_kwargs(fn: Callable[..., Any], role: str, *, positional: int = 0) -> None:
+    """Check that a function can be called with any keyword arguments, after so many positional ones.
+
+    `role` says in the message what the function is for. A function whose signature cannot be known passes.
+    Raises HandlerSignatureError (a TypeError) that names the function, its place, what is expected and the next step.
+    """
+    if not callable(fn):
+        raise HandlerSignatureError(f"A {role} must be a function; got {fn!r}.")
+    parameters = parameters_of(fn)
+    if parameters is None:
+        return
+    kinds = [parameter.kind for parameter in parameters.values()]
+    found = ", ".join(str(parameter) for parameter in parameters.values())
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        raise HandlerSignatureError(
+            f"The {role} {describe(fn)} accepts no arbitrary keyword arguments: it is called with all arguments of its kind, "
+            f"and with more of them in later releases. Expected `**kwargs` (or `**_`) at the end of its parameters; "
+            f"found ({found}). Add `**_` to them."
+        )
+    unfilled = [
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.default is inspect.Parameter.empty
+    ][positional:]
+    if unfilled:
+        raise HandlerSignatureError(
+            f"The {role} {describe(fn)} has parameters that are never given: {', '.join(unfilled)}. "
+            f"It is called with keyword arguments; found ({found}). Remove the `/` or the parameters before it."
+        )
+
+
+def parameters_of(fn: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
+    """What the function accepts, or None if it cannot be known (some functions written in C)."""
+    try:
+        # What is called is the wrapper, not what it wraps: its signature counts, and not the one it shows.
+        return inspect.signature(fn, follow_wrapped=False).parameters
+    except (TypeError, ValueError):
+        return None
+
+
+def _unwrapped(fn: Any) -> Any:
+    while True:
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif hasattr(fn, "__wrapped__"):
+            fn = fn.__wrapped__
+        else:
+            return fn

@@ -1,0 +1,44 @@
+"""Sub-handlers are declared while their parent runs: into a registry of that one run, which a context variable carries.
+
+Execution sets the variable around each call of a handler; the decorators `subhandler` and `register` find it there. Sync
+handlers get it with the copied context of their thread.
+"""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from ..causation.causes import ChangingCause
+from .families import deduplicated
+from .filters import match
+from .specs import ChangingSpec, Spec
+
+
+@dataclass(eq=False)
+class SubRegistry:
+    """The sub-handlers that one run of a handler has declared so far, in that order."""
+
+    parent: Spec
+    specs: list[ChangingSpec] = field(default_factory=list)
+
+    def append(self, spec: ChangingSpec) -> None:
+        """Take one more."""
+        self.specs.append(spec)
+
+    def changing(self, cause: ChangingCause) -> list[ChangingSpec]:
+        """The sub-handlers whose filters the cause fulfils, each once, in the order of declaration."""
+        return deduplicated(spec for spec in self.specs if match(spec, cause))
+
+
+current_subregistry: ContextVar[SubRegistry] = ContextVar("current_subregistry")
+"""Where sub-handlers are declared now; not set where no handler runs."""
+
+
+def running_subregistry() -> SubRegistry:
+    """The registry of the handler that runs in this context. Raises LookupError where none does."""
+    try:
+        return current_subregistry.get()
+    except LookupError:
+        raise LookupError(
+            "Sub-handlers are declared inside a running handler of create, update, delete, resume or field; none runs here. "
+            "Move the declaration into the handler, or use a decorator of a resource."
+        ) from None

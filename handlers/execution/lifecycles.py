@@ -1,0 +1,88 @@
+"""In which order, and how many at once, the due handlers of a change are called.
+
+A lifecycle is a function of the due handlers (in the order of declaration), their `state` and the arguments of the cause. It gives
+those to be called in this round; the others wait for the next one. Users may write their own.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from ..declaration.specs import Spec
+
+
+class Attempted(Protocol):
+    """What a lifecycle may look at in the state of a handler."""
+
+    @property
+    def retries(self) -> int:
+        """Attempts so far."""
+        ...
+
+
+class StateView(Protocol):
+    """The states of the due handlers, by id."""
+
+    def __getitem__(self, key: Any, /) -> Attempted:
+        """The state of one handler."""
+        ...
+
+
+_SpecT = TypeVar("_SpecT", bound=Spec)
+
+
+class LifecycleFn(Protocol):
+    """A lifecycle: chooses among the due handlers. It must accept arguments that it does not know."""
+
+    def __call__(self, handlers: Sequence[Any], /, *, state: Any, **kwargs: Any) -> Sequence[Any]:
+        """Give the handlers to be called in this round, in their order."""
+        ...
+
+
+def all_at_once(handlers: Sequence[_SpecT], **_: Any) -> Sequence[_SpecT]:
+    """All, in the order of declaration."""
+    return handlers
+
+
+def one_by_one(handlers: Sequence[_SpecT], **_: Any) -> Sequence[_SpecT]:
+    """The first, until it is done."""
+    return handlers[:1]
+
+
+def randomized(handlers: Sequence[_SpecT], *, state: StateView, **kwargs: Any) -> Sequence[_SpecT]:
+    """Any one."""
+    return shuffled(handlers, state=state, **kwargs)[:1]
+
+
+def shuffled(handlers: Sequence[_SpecT], *, state: StateView, **kwargs: Any) -> Sequence[_SpecT]:
+    """All, in any order.
+
+    The order is a digest of the object's version and the attempts made: as good as random over objects and rounds, and the same for
+    the same question, so that a run can be repeated.
+    """
+    meta: Mapping[str, Any] = kwargs.get("meta") or {}
+    salt = f"{kwargs.get('uid')} {meta.get('resourceVersion')}"
+
+    def lot(spec: _SpecT) -> bytes:
+        return hashlib.blake2b(f"{salt} {spec.id} {state[spec.id].retries}".encode(), digest_size=8).digest()
+
+    return sorted(handlers, key=lot)
+
+
+def asap(handlers: Sequence[_SpecT], *, state: StateView, **_: Any) -> Sequence[_SpecT]:
+    """The one with the fewest attempts, and of several the one declared first: nobody waits for another's failures."""
+    return sorted(handlers, key=lambda spec: state[spec.id].retries)[:1]
+
+
+_default: LifecycleFn = asap
+
+
+def get_default_lifecycle() -> LifecycleFn:
+    """The lifecycle of operators that are given none."""
+    return _default
+
+
+def set_default_lifecycle(lifecycle: LifecycleFn | None) -> None:
+    """Use another lifecycle for operators that are given none, from now on; None: `asap` again."""
+    global _default  # noqa: PLW0603 (one per process by definition)
+    _default = asap if lifecycle is None else lifecycle

@@ -1,0 +1,297 @@
+"""The settings of an operator: every group, field and default that Kopf documents, and a few of our own.
+
+Settings are changed in startup handlers. A name that no group has is refused with the nearest one that exists, since a
+misspelt setting is otherwise a setting that never works. Times are seconds.
+"""
+
+import concurrent.futures
+import dataclasses
+import difflib
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from .declaration.mappings import SelectorMapping
+from .storage.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
+from .storage.progress import ProgressStorage, SmartProgressStorage
+
+
+class SettingsFrozenWarning(UserWarning):
+    """A setting was changed when the operator had already read it."""
+
+
+class _Group:
+    """Attributes that must have been declared, and a warning for those that are changed too late."""
+
+    _frozen: ClassVar[bool] = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        declared = {item.name for item in dataclasses.fields(self)}  # type: ignore[arg-type]
+        if name not in declared and not isinstance(getattr(type(self), name, None), property):
+            public = sorted(item for item in {*declared, *vars(type(self))} if not item.startswith("_"))
+            close = difflib.get_close_matches(name, public, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(public)}."
+            raise AttributeError(f"{type(self).__name__} has no setting {name!r}. {hint}", name=name, obj=self)
+        if self._frozen and name in declared and getattr(self, name) != value:
+            warnings.warn(
+                f"{type(self).__name__}.{name} is changed to {value!r} after the operator has started: parts of it have "
+                f"read the old value and keep it. Change settings in a handler of @on.startup().",
+                SettingsFrozenWarning,
+                stacklevel=2,
+            )
+        super().__setattr__(name, value)
+
+
+@dataclass
+class ProcessSettings(_Group):
+    """The process that runs the operator."""
+
+    ultimate_exiting_timeout: float | None = 10 * 60
+    """How long after the signal to stop the process is killed at last; None: never."""
+
+
+@dataclass
+class PostingSettings(_Group):
+    """Kubernetes Events about objects."""
+
+    enabled: bool = True
+    """Post at all."""
+    loggers: bool = False
+    """Post the log messages of handlers too."""
+    level: int = logging.INFO
+    """The lowest level that is posted."""
+    default_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
+    """Pauses between attempts to post what a handler asked for."""
+    logging_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5)
+    """Pauses between attempts to post a log message."""
+    worker_limit: int | None = None
+    """How many objects are posted about at once; None: any number."""
+    idle_timeout: float = 1.0
+    """How long an idle worker of one object lives."""
+    reporting_component: str = "kopf"
+    """`reportingComponent` and `source.component` of the events."""
+    reporting_instance: str = "dev"
+    """`reportingInstance` of the events."""
+    event_name_prefix: str = "kopf-event-"
+    """`metadata.generateName` of the events."""
+
+
+@dataclass
+class PeeringSettings(_Group):
+    """Other operators of the same resources, known by KopfPeering objects."""
+
+    name: str = "default"
+    """The peering object."""
+    stealth: bool = False
+    """Do not log keep-alives."""
+    priority: int = 0
+    """Who has the highest runs; the others pause."""
+    lifetime: int = 60
+    """How long a record of ours counts without being renewed."""
+    mandatory: bool = False
+    """Do not run without the peering object."""
+    standalone: bool = False
+    """Know no other operators."""
+    clusterwide: bool = False
+    """Use the peering of the cluster and not of a namespace."""
+
+    @property
+    def namespaced(self) -> bool:
+        """The contrary of `clusterwide`."""
+        return not self.clusterwide
+
+    @namespaced.setter
+    def namespaced(self, value: bool) -> None:
+        self.clusterwide = not value
+
+
+def _by_selector() -> SelectorMapping[str]:
+    return SelectorMapping()
+
+
+@dataclass
+class WatchingSettings(_Group):
+    """Lists and watches."""
+
+    server_timeout: float | None = None
+    """When the server ends a stream; None: when it likes."""
+    client_timeout: float | None = None
+    """When we end a stream; None: never."""
+    connect_timeout: float | None = None
+    """How long to connect may take; None: as `networking` says."""
+    reconnect_backoff: float = 0.1
+    """The pause between two streams."""
+    inactivity_timeout: float = 70.0
+    """After how much silence a stream is opened anew."""
+    chunk_size: int | None = None
+    """How many objects a page of a list has at most; None: as the client decides."""
+    initial_streaming: bool = False
+    """Ask for the first objects as a stream where the server can."""
+    label_selectors: SelectorMapping[str] = field(default_factory=_by_selector)
+    """Only objects with these labels are served, by resource; all that match apply."""
+    field_selectors: SelectorMapping[str] = field(default_factory=_by_selector)
+    """Only objects with these fields are served, by resource; all that match apply."""
+    shard_selectors: SelectorMapping[str] = field(default_factory=_by_selector)
+    """Only this shard of the objects is served, by resource; the first that matches applies."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.endswith("_selectors") and isinstance(value, Mapping) and not isinstance(value, SelectorMapping):
+            value = SelectorMapping(value)
+        super().__setattr__(name, value)
+
+
+_BATCHING_IS_GONE = "settings.queueing.batch_window has no effect: each change is handled when it comes. Remove it."
+
+
+@dataclass
+class QueueingSettings(_Group):
+    """The work on objects."""
+
+    worker_limit: int | None = None
+    """How many objects are worked on at once; None: any number."""
+    idle_timeout: float = 5.0
+    """How long an idle worker of one object lives (where there are such)."""
+    exit_timeout: float = 2.0
+    """How long work on objects may go on when the operator ends."""
+    error_delays: Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610)
+    """Pauses of one object after errors that are not its handlers'; the last repeats."""
+    _batch_window: float = field(default=0.1, init=False, repr=False)
+
+    @property
+    def batch_window(self) -> float:
+        """Deprecated: without effect."""
+        warnings.warn(_BATCHING_IS_GONE, DeprecationWarning, stacklevel=2)
+        return self._batch_window
+
+    @batch_window.setter
+    def batch_window(self, value: float) -> None:
+        warnings.warn(_BATCHING_IS_GONE, DeprecationWarning, stacklevel=3)
+        self._batch_window = value
+
+
+@dataclass
+class ScanningSettings(_Group):
+    """What the cluster serves."""
+
+    disabled: bool = False
+    """Look once, at the start, and never again."""
+
+
+@dataclass
+class AdmissionSettings(_Group):
+    """Admission webhooks."""
+
+    server: Callable[..., Any] | None = None
+    """The server or tunnel that takes the requests; needed as soon as there are such handlers."""
+    managed: str | None = None
+    """The name of the webhook configurations that the operator keeps; None: it keeps none."""
+
+
+@dataclass
+class ExecutionSettings(_Group):
+    """Calls of handlers."""
+
+    default_backoff: float = 60
+    """The pause after an arbitrary exception of a handler that has no `backoff`."""
+    executor: concurrent.futures.Executor = field(default_factory=concurrent.futures.ThreadPoolExecutor)
+    """Where sync handlers run."""
+    _max_workers: int | None = field(default=None, init=False, repr=False)
+
+    @property
+    def max_workers(self) -> int | None:
+        """How many sync handlers run at once, if it was set here.
+
+        Setting it changes the executor. Raises ValueError below 1, and TypeError for an executor that has no such limit.
+        """
+        return self._max_workers
+
+    @max_workers.setter
+    def max_workers(self, value: int) -> None:
+        if value < 1:
+            raise ValueError(f"settings.execution.max_workers is at least 1; got {value}.")
+        if not hasattr(self.executor, "_max_workers"):
+            raise TypeError(
+                f"settings.execution.executor is a {type(self.executor).__name__}, whose number of workers cannot be set. "
+                "Set it where the executor is made."
+            )
+        self._max_workers = value
+        # The standard library's pools look at it whenever work is submitted, and offer no public way to change it.
+        self.executor._max_workers = value
+
+
+@dataclass
+class BackgroundSettings(_Group):
+    """Daemons and timers."""
+
+    cancellation_polling: float = 60
+    """How often to look at a daemon that does not stop."""
+    instant_exit_timeout: float | None = None
+    """How long to wait for a daemon to stop by itself before anything is written."""
+    instant_exit_zero_time_cycles: int | None = 10
+    """How many turns of the loop to wait for it when no time is set."""
+
+
+@dataclass
+class NetworkingSettings(_Group):
+    """Requests to the server."""
+
+    request_timeout: float | None = 5 * 60
+    """How long a request may take; None: any time."""
+    connect_timeout: float | None = None
+    """How long to connect may take; None: as `request_timeout` says."""
+    error_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
+    """Pauses between attempts of one request; iterated anew for each request, may be infinite."""
+    enforce_retry_after: bool = False
+    """Wait exactly as long as the server says, also when our own pause is longer."""
+    trust_env: bool = False
+    """Take proxies and credentials from environment variables and netrc."""
+
+
+@dataclass
+class PersistenceSettings(_Group):
+    """What is kept on the objects."""
+
+    finalizer: str = "kopf.zalando.org/KopfFinalizerMarker"
+    """The finalizer that makes deletions wait."""
+    progress_storage: ProgressStorage = field(default_factory=SmartProgressStorage)
+    """Where the progress of handlers is kept."""
+    diffbase_storage: DiffBaseStorage = field(default_factory=AnnotationsDiffBaseStorage)
+    """Where the state handled last is kept."""
+    consistency_timeout: float = 5.0
+    """How long to wait for our own change to come back; 0: do not wait."""
+    checkpoint_interval: float = 1.0
+    """How long after a handler's end its outcome may stay unwritten while the next handler runs. Not known to Kopf."""
+
+
+@dataclass
+class OperatorSettings(_Group):
+    """All settings of one operator, by group."""
+
+    process: ProcessSettings = field(default_factory=ProcessSettings)
+    posting: PostingSettings = field(default_factory=PostingSettings)
+    peering: PeeringSettings = field(default_factory=PeeringSettings)
+    watching: WatchingSettings = field(default_factory=WatchingSettings)
+    queueing: QueueingSettings = field(default_factory=QueueingSettings)
+    scanning: ScanningSettings = field(default_factory=ScanningSettings)
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    execution: ExecutionSettings = field(default_factory=ExecutionSettings)
+    background: BackgroundSettings = field(default_factory=BackgroundSettings)
+    networking: NetworkingSettings = field(default_factory=NetworkingSettings)
+    persistence: PersistenceSettings = field(default_factory=PersistenceSettings)
+
+    @property
+    def batching(self) -> QueueingSettings:
+        """Deprecated: `queueing`."""
+        warnings.warn("settings.batching is now settings.queueing; rename it.", DeprecationWarning, stacklevel=2)
+        return self.queueing
+
+    def freeze(self) -> None:
+        """Warn (SettingsFrozenWarning) of each change from now on: the operator has begun to read.
+
+        The change is still made, since what is read anew each time follows it, and Kopf never refused one.
+        """
+        for item in dataclasses.fields(self):
+            object.__setattr__(getattr(self, item.name), "_frozen", True)
+        object.__setattr__(self, "_frozen", True)
