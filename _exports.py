@@ -1,0 +1,61 @@
+"""The names of the facade, where each lives, and the ones that are still to come.
+
+One table for `import ctl`, for `import kopf` under `ctl run`, and for the tests that keep them equal. Nothing is imported
+until a name is asked for: `import ctl.workqueue` loads neither the HTTP stack nor a client library.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+EXPORTS: Final[Mapping[str, str]] = {
+    name: module
+    for module, names in {
+        "cli.alias": "install_as_kopf",
+        "client.resources": "Resource",
+        "handlers.errors": """
+            AdmissionError ErrorsMode HandlerRetriesError HandlerTimeoutError LoginError PermanentError TemporaryError
+        """,
+        "handlers.loggers": "LocalObjectLogger ObjectLogger configure",
+        "runtime.logs": "LogFormat Logger",
+    }.items()
+    for name in names.split()
+}
+"""Public name -> the module that has it, relative to the package."""
+
+MODULES: Final[Mapping[str, str]] = {}
+"""Public names that are modules -> the module, relative to the package."""
+
+PENDING: Final[Mapping[str, str]] = {
+    name: line
+    for line, names in {
+        "0.3": "freeze resume",
+        "0.4": """
+            AiohttpSession ConnectionInfo login_via_async_client login_via_client login_via_pykube login_with_kubeconfig
+            login_with_service_account
+            event exception info warn
+            adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
+            remove_owner_reference ObjectReference OwnerReference
+            daemon timer DaemonStopped DaemonStoppingReason AsyncDaemonStopperChecker SyncDaemonStopperChecker
+            index Index Store probe
+        """,
+        "0.6": """
+            mutate validate Headers Operation SSLPeer UserInfo
+            WebhookAutoServer WebhookAutoTunnel WebhookClientConfig WebhookClientConfigService
+            WebhookDockerDesktopServer WebhookFn WebhookK3dServer WebhookMinikubeServer WebhookNgrokTunnel WebhookServer
+            WebhookServerProtocol KopfRunner
+        """,
+    }.items()
+    for name in names.split()
+}
+"""Names that operators may import but nobody can use yet -> the release line that brings them."""
+
+
+def resolve(package: str, name: str) -> Any:
+    """Import what a public name stands for. Raises AttributeError for a name that is not, or not yet, there."""
+    if name in MODULES:
+        return importlib.import_module(f"{package}.{MODULES[name]}")
+    if name in EXPORTS:
+        return getattr(importlib.import_module(f"{package}.{EXPORTS[name]}"), name)
+    later = f"; it comes with {PENDING[name]}" if name in PENDING else ""
+    raise AttributeError(f"module {package!r} has no attribute {name!r}{later}", name=name)

@@ -1,0 +1,229 @@
+"""`import kopf` gives this toolkit, to operators and to the packages they use.
+
+Expected flow: `install_as_kopf()` once, before anybody imports kopf (`ctl run` does it before it loads the operator's files).
+From then on `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli` are modules over ours, also where Kopf itself is installed: a
+finder ahead of all others serves them. The public names are Kopf's; a name whose part is not built yet can be imported and
+used in annotations, and says so when it is really used. Private parts of Kopf (`kopf._cogs` and the like) are refused.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final, NoReturn
+
+from .._exports import EXPORTS, MODULES, PENDING, resolve
+from .._version import VERSION
+
+KOPF_VERSION: Final = "1.45.2"
+"""The version of Kopf whose behaviour this toolkit has."""
+
+UNLISTED: Final = frozenset({"adjust_namespace", "harmonize_naming"})
+"""What Kopf lets users import without naming it in its `__all__`."""
+
+_PACKAGE: Final = __name__.rpartition(".cli.")[0]
+_OURS: Final = frozenset({"install_as_kopf"})
+_ELSEWHERE: Final = frozenset({"KopfRunner", "freeze", "mutate", "probe", "resume", "validate"})
+_ON: Final = [
+    "startup",
+    "cleanup",
+    "login",
+    "probe",
+    "validate",
+    "mutate",
+    "resume",
+    "create",
+    "update",
+    "delete",
+    "field",
+    "index",
+    "event",
+    "daemon",
+    "timer",
+    "subhandler",
+    "register",
+]
+_CLI: Final = {"main": "main", "run": "run", "logging_options": "options", "CLIControls": "controls"}
+
+
+class Pending:
+    """A name of Kopf whose part is not built yet: it can be imported and annotated with, and refuses to be used."""
+
+    def __init__(self, name: str, line: str) -> None:
+        self._name = name
+        self._line = line
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: not there yet, comes with ctl {self._line}>"
+
+    def __getitem__(self, item: Any) -> "Pending":
+        return self
+
+    def __or__(self, other: Any) -> Any:
+        return Any
+
+    __ror__ = __or__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse. Raises NotImplementedError with the release line that brings the part."""
+        raise NotImplementedError(self._excuse())
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
+        raise NotImplementedError(self._excuse())
+
+    def __getattr__(self, name: str) -> Any:
+        # Protocol lookups (copy, inspect, typing) must find nothing rather than fail.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotImplementedError(self._excuse())
+
+    def _excuse(self) -> str:
+        return (
+            f"{self._name} is not there yet in ctl {VERSION}: it comes with ctl {self._line}. "
+            f"Until then, leave the part of the operator that needs it to Kopf."
+        )
+
+
+def kopf_names() -> list[str]:
+    """All names of Kopf's `__all__`, sorted."""
+    return sorted(({*EXPORTS, *MODULES} - _OURS) | (PENDING.keys() - _ELSEWHERE - UNLISTED))
+
+
+def install_as_kopf() -> None:
+    """Make `import kopf` mean this toolkit, for the rest of the process; doing so again changes nothing.
+
+    Raises ImportError when Kopf itself has been imported already: its importers hold Kopf's registry, so their handlers
+    would be lost without a word.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    if present := sys.modules.get("kopf"):
+        raise ImportError(
+            f"Kopf has been imported already, by {_importers(present)}. To run its handlers here, "
+            f"ctl must come first: call ctl.install_as_kopf() before that import, or start the operator with `ctl run`.",
+            name="kopf",
+        )
+    sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "kopf" or fullname in _MODULES:
+            return ModuleSpec(fullname, _Loader(), origin=f"ctl {VERSION}", is_package=fullname == "kopf")
+        if fullname.startswith("kopf._"):
+            raise ImportError(
+                f"{_importer()} imports {fullname}, a private part of Kopf that ctl does not have. "
+                f"Import what is needed from `kopf` itself, where all public names are, or run this operator with Kopf.",
+                name=fullname,
+            )
+        return None
+
+
+class _Loader(Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        describe = _MODULES.get(module.__name__, _describe_kopf)
+        names, lookup, extra = describe()
+        vars(module).update(extra, __all__=names, __doc__=f"`{module.__name__}` as ctl {VERSION} has it.")
+
+        def __getattr__(name: str) -> Any:  # noqa: N807 - a module's own, PEP 562
+            if name.startswith("__"):
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name)
+            try:
+                value = lookup(name)
+            except AttributeError as exc:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name) from exc
+            setattr(module, name, value)
+            return value
+
+        vars(module)["__getattr__"] = __getattr__
+        vars(module)["__dir__"] = lambda: sorted({*names, *extra})
+
+
+_Description = tuple[list[str], Callable[[str], Any], Mapping[str, Any]]
+
+
+def _describe_kopf() -> _Description:
+    names = kopf_names()
+    versions = {
+        "__version__": KOPF_VERSION,
+        "__version_tuple__": tuple(int(part) for part in KOPF_VERSION.split(".")),
+        "__commit_id__": None,
+    }
+
+    def lookup(name: str) -> Any:
+        if name in MODULES or (name not in _OURS and name in EXPORTS):
+            return importlib.import_module("kopf.on") if name == "on" else resolve(_PACKAGE, name)
+        if name in PENDING and name not in _ELSEWHERE:
+            return Pending(f"kopf.{name}", PENDING[name])
+        raise AttributeError(name)
+
+    return names, lookup, versions
+
+
+def _describe_on() -> _Description:
+    def lookup(name: str) -> Any:
+        if name in PENDING:
+            return Pending(f"kopf.on.{name}", PENDING[name])
+        if name in _ON:
+            return getattr(importlib.import_module(f"{_PACKAGE}.on"), name)
+        raise AttributeError(name)
+
+    return _ON, lookup, {}
+
+
+def _describe_testing() -> _Description:
+    def lookup(name: str) -> Any:
+        if name == "KopfRunner":
+            return Pending("kopf.testing.KopfRunner", PENDING[name])
+        raise AttributeError(name)
+
+    return ["KopfRunner"], lookup, {}
+
+
+def _describe_cli() -> _Description:
+    def lookup(name: str) -> Any:
+        if name in {"freeze", "resume"}:
+            return Pending(f"kopf.cli.{name}", PENDING[name])
+        if name in _CLI:
+            return getattr(importlib.import_module(f"{_PACKAGE}.cli.{_CLI[name]}"), name)
+        raise AttributeError(name)
+
+    return [*_CLI, "freeze", "resume"], lookup, {}
+
+
+_MODULES: Final[Mapping[str, Callable[[], _Description]]] = {
+    "kopf.on": _describe_on,
+    "kopf.testing": _describe_testing,
+    "kopf.cli": _describe_cli,
+}
+
+
+def _importers(kopf: ModuleType) -> str:
+    """Name the modules that hold Kopf or something of it."""
+
+    def holds(module: ModuleType) -> bool:
+        return any(
+            value is kopf or str(getattr(value, "__module__", "")).partition(".")[0] == "kopf"
+            for value in list(vars(module).values())
+        )
+
+    names = sorted(
+        name
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType) and name.partition(".")[0] != "kopf" and holds(module)
+    )
+    return ", ".join(names[:3]) or "a module that keeps no name of it"
+
+
+def _importer() -> str:
+    """Where the import statement stands that is being carried out."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__") == __name__ or "importlib" in frame.f_code.co_filename
+    ):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

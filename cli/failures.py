@@ -1,0 +1,34 @@
+"""Failures that the user can mend become one clear message and an exit code; all others keep their traceback."""
+
+import contextlib
+from collections.abc import Iterator
+
+import click
+
+from ..client.errors import AccessError, APIError, RequestError, Unauthorized
+from ..handlers.errors import LoginError
+
+
+class Failure(click.ClickException):
+    """Ends the command with `Error: {message}` on standard error and exit code 1."""
+
+    def show(self, file: object = None) -> None:
+        """Write the message as one paragraph."""
+        click.echo(f"Error: {self.format_message()}", err=True)
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Turn what a user can mend into a Failure: access, credentials, connections, and refusals by the server."""
+    try:
+        yield
+    except (AccessError, LoginError) as exc:
+        raise Failure(str(exc)) from exc
+    except Unauthorized as exc:
+        raise Failure(
+            f"The server refuses the credentials: {exc}. Check the user of the kubeconfig's context, or log in again."
+        ) from exc
+    except RequestError as exc:
+        raise Failure(f"The server cannot be reached: {exc}") from exc
+    except APIError as exc:
+        raise Failure(f"The server refused a request that the operator cannot do without: {exc}") from exc
