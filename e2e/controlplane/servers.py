@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 STOP_SECONDS = 10.0
-TAIL_LINES = 25
+TAIL_LINES = 12
 # Reads until our end of the pipe is closed, which the kernel does however we end; then ends the server.
 _GUARD = 'cat >/dev/null; kill -KILL "$0" 2>/dev/null'
 

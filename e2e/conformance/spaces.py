@@ -1,0 +1,124 @@
+"""Gives each test objects and addresses of its own, and the suite its custom resources."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.api import Api, Body
+from targets import Target
+
+ESTABLISH_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Space:
+    """A namespace of a test's own and the addresses in it."""
+
+    name: str
+    group: str
+    """The group of the suite's custom resources."""
+
+    def core(self, plural: str, *rest: str) -> str:
+        """The address of a core resource: `core("configmaps", "one")`."""
+        return "/".join(("/api/v1/namespaces", self.name, plural, *rest))
+
+    def grouped(self, group: str, plural: str, *rest: str) -> str:
+        """The address of a resource of a group: `grouped("apps/v1", "deployments", "one")`."""
+        return "/".join(("/apis", group, "namespaces", self.name, plural, *rest))
+
+    def widgets(self, *rest: str) -> str:
+        """The address of the suite's custom resource with a status subresource: `widgets("one", "status")`."""
+        return self.grouped(f"{self.group}/v1", "widgets", *rest)
+
+    def plains(self, *rest: str) -> str:
+        """The address of the suite's custom resource without subresources."""
+        return self.grouped(f"{self.group}/v1", "plains", *rest)
+
+    def widget(self, name: str, **parts: Any) -> Body:
+        """A Widget's body; `labels`, `annotations`, `finalizers` go into its metadata."""
+        return custom(f"{self.group}/v1", "Widget", name, parts)
+
+    def plain(self, name: str, **parts: Any) -> Body:
+        """A Plain's body."""
+        return custom(f"{self.group}/v1", "Plain", name, parts)
+
+
+def custom(api_version: str, kind: str, name: str, parts: Body) -> Body:
+    """A body with its identity; parts that belong to the metadata go there."""
+    metadata = {key: parts.pop(key) for key in ("labels", "annotations", "finalizers") if key in parts}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **metadata}, **parts}
+
+
+def configmap(name: str, data: dict[str, str] | None = None, **metadata: Any) -> Body:
+    """A ConfigMap's body."""
+    body: Body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+    return body if data is None else {**body, "data": data}
+
+
+def definition(group: str, plural: str, kind: str, **spec: Any) -> Body:
+    """A CustomResourceDefinition of one version `v1` that keeps all fields; `spec` overrides what is said here."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+            **spec,
+        },
+    }
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+async def establish(api: Api, body: Body) -> Body:
+    """Create a definition and wait until its resources are served."""
+    await api.create(DEFINITIONS, body)
+    return await established(api, body)
+
+
+async def established(api: Api, body: Body) -> Body:
+    """Wait until a definition is established and each served version of it answers lists."""
+    name, spec = body["metadata"]["name"], body["spec"]
+    deadline = time.monotonic() + ESTABLISH_SECONDS
+    while True:
+        found = await api.get(f"{DEFINITIONS}/{name}")
+        # Just created, a definition has `"conditions": null`.
+        conditions = {one["type"]: one["status"] for one in found.get("status", {}).get("conditions") or []}
+        if conditions.get("Established") == "True":
+            paths = [
+                f"/apis/{spec['group']}/{v['name']}/{spec['names']['plural']}" for v in spec["versions"] if v["served"]
+            ]
+            if all([(await api.call("GET", path, limit=1)).code == 200 for path in paths]):
+                return found
+        assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.05)
+
+
+def install(target: Target, group: str) -> None:
+    """Make the suite's custom resources known to a server."""
+
+    async def run() -> None:
+        async with Api(target) as api:
+            widgets = definition(group, "widgets", "Widget")
+            widgets["spec"]["versions"][0]["subresources"] = {"status": {}}
+            await establish(api, widgets)
+            await establish(api, definition(group, "plains", "Plain"))
+
+    asyncio.run(run())
+
+
+def uninstall(target: Target, group: str) -> None:
+    """Remove what `install` made, with all objects of it."""
+
+    async def run() -> None:
+        async with Api(target) as api:
+            for plural in ("widgets", "plains"):
+                await api.delete(f"{DEFINITIONS}/{plural}.{group}")
+
+    asyncio.run(run())
