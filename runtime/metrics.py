@@ -1,0 +1,133 @@
+"""One Prometheus registry for one operator, fed at scrape time from integers that the hot paths count in.
+
+Counting must cost next to nothing where 200,000 keys a second pass. So nobody on a hot path calls the metrics library:
+owners count in plain attributes and in `Tally` histograms, and say their samples when they are asked.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric by its name: what it means, what it is, and by which labels its samples differ.
+
+    The names of counters end in `_total`, those of histograms have no suffix.
+    """
+
+    name: str
+    help: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...] = ()
+
+
+class Tally:
+    """A histogram in plain integers. Not safe for threads; the owner's loop writes it."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        """`bounds` are the upper bounds of the buckets, ascending; the bucket for everything above is added."""
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.total = 0.0
+        """The sum of all observations."""
+
+    @property
+    def count(self) -> int:
+        """How many observations there were."""
+        return sum(self.counts)
+
+    def add(self, value: float) -> None:
+        """Count one observation."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """The cumulative buckets as the exposition wants them: upper bound and count, up to `+Inf`."""
+        found: list[tuple[str, float]] = []
+        running = 0
+        for bound, count in zip((*map(_bound, self.bounds), "+Inf"), self.counts, strict=True):
+            running += count
+            found.append((bound, float(running)))
+        return found
+
+
+def _bound(value: float) -> str:
+    return repr(float(value))
+
+
+class Sample(NamedTuple):
+    """One value of a family, for one set of label values (in the order of the family's labels)."""
+
+    family: Family
+    labels: tuple[str, ...]
+    value: float | Tally
+
+
+Source = Callable[[], Iterable[Sample]]
+
+
+class Metrics(Collector):
+    """The metrics of one operator: a registry of its own, so that several operators live in one process.
+
+    Sources are asked on each scrape, on the loop, in the order they were added. Samples of one family may come from many
+    sources; they are put together. A registry accepts any other collectors of the user's too (`metrics.registry`).
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._sources: dict[int, Source] = {}
+        self._next = 0
+        self.registry.register(self)
+
+    def add_source(self, source: Source) -> Callable[[], None]:
+        """Ask this source at each scrape; call what is given back to end that (any number of times)."""
+        number, self._next = self._next, self._next + 1
+        self._sources[number] = source
+
+        def remove() -> None:
+            self._sources.pop(number, None)
+
+        return remove
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: families appear when there is a sample (part of the library's Collector interface)."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Gather the samples of all sources into families (called by the registry)."""
+        grouped: dict[Family, list[Sample]] = {}
+        for source in tuple(self._sources.values()):
+            for sample in source():
+                grouped.setdefault(sample.family, []).append(sample)
+        for family, samples in grouped.items():
+            yield _metric(family, samples)
+
+    def expose(self, accept: str = "") -> tuple[bytes, str]:
+        """The exposition of the whole registry and its content type, in the form that the `Accept` header asks for."""
+        encoder, content_type = choose_encoder(accept)
+        return encoder(self.registry), content_type
+
+
+def _metric(family: Family, samples: Iterable[Sample]) -> Metric:
+    if family.kind == "histogram":
+        histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        for sample in samples:
+            assert isinstance(sample.value, Tally)
+            histogram.add_metric(sample.labels, sample.value.buckets(), sample.value.total)
+        return histogram
+    number = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
+        family.name, family.help, labels=family.labels
+    )
+    for sample in samples:
+        assert not isinstance(sample.value, Tally)
+        number.add_metric(sample.labels, float(sample.value))
+    return number

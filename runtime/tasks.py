@@ -1,0 +1,97 @@
+"""Each background task has an owner that names it, hears of its failure, and ends it within a time."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+_logger = logging.getLogger("ctl.runtime")
+
+T = TypeVar("T")
+
+
+class Tasks:
+    """The tasks of one owner.
+
+    A task that fails is logged with its traceback, told to `on_failure`, and kept for `wait_failure`; the other tasks
+    go on. A task that returns is forgotten. After `stop` nothing can be spawned.
+    """
+
+    def __init__(self, name: str, on_failure: Callable[[str, BaseException], None] | None = None) -> None:
+        self.name = name
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._failed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping
+
+    def spawn(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Start a task under the owner's name. Raises RuntimeError when the owner was stopped."""
+        if self._stopping:
+            coro.close()
+            raise RuntimeError(f"{self.name} is stopped; the task {name!r} cannot be started any more.")
+        task = asyncio.get_running_loop().create_task(coro, name=f"{self.name}: {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        _logger.error("Task %r failed: %r", task.get_name(), error, exc_info=error)
+        if self._failure is None:
+            self._failure = error
+            self._failed.set()
+        if self._on_failure is not None:
+            self._on_failure(task.get_name(), error)
+
+    async def wait_failure(self) -> BaseException:
+        """Wait until a task has failed; gives the first failure. For ever when none does."""
+        await self._failed.wait()
+        assert self._failure is not None
+        return self._failure
+
+    async def stop(self, grace: float) -> tuple[str, ...]:
+        """Cancel every task and wait for their ends, at most `grace` seconds in all.
+
+        Tasks that still live then are abandoned: a warning names each with the place where it stands, and their names
+        are given back. The task that calls this is not cancelled when it is one of ours. A cancellation of the caller
+        is passed on at once.
+        """
+        self._stopping = True
+        current = asyncio.current_task()
+        tasks = {task for task in self._tasks if task is not current}
+        for task in tasks:
+            task.cancel()
+        if not tasks:
+            return ()
+        _, left = await asyncio.wait(tasks, timeout=grace)
+        for task in left:
+            _logger.warning(
+                "Task %r did not end within %s s and is abandoned; it stands at %s.",
+                task.get_name(),
+                grace,
+                where(task),
+            )
+        return tuple(sorted(task.get_name() for task in left))
+
+
+def where(task: asyncio.Task[Any]) -> str:
+    """The place in the source where a task waits, as `file:line in function`; the innermost frame that it shows."""
+    stack = task.get_stack(limit=1)
+    if not stack:
+        return "its end"
+    frame = stack[-1]
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -1,0 +1,110 @@
+import asyncio
+import contextlib
+import logging
+
+import pytest
+from ctl.runtime.tasks import Tasks
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_a_task_runs_under_its_owners_name_and_is_forgotten_when_it_returns() -> None:
+    tasks = Tasks("kitchen")
+
+    async def cook() -> str:
+        await asyncio.sleep(5)
+        return "soup"
+
+    task = tasks.spawn(cook(), name="cook")
+    assert task.get_name() == "kitchen: cook"
+    assert len(tasks) == 1
+    assert await task == "soup"
+    await asyncio.sleep(0)
+    assert len(tasks) == 0
+
+
+async def test_a_failure_is_logged_told_and_kept_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[tuple[str, BaseException]] = []
+    tasks = Tasks("kitchen", lambda name, error: told.append((name, error)))
+    burnt = ValueError("burnt")
+
+    async def fail() -> None:
+        raise burnt
+
+    other = tasks.spawn(asyncio.sleep(10, "done"), name="other")
+    tasks.spawn(fail(), name="cook")
+    assert await tasks.wait_failure() is burnt
+    assert told == [("kitchen: cook", burnt)]
+    assert "kitchen: cook" in caplog.text
+    assert await other == "done"
+
+
+async def test_stop_cancels_and_waits() -> None:
+    tasks = Tasks("kitchen")
+    ended: list[str] = []
+
+    async def clean_up() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(2)
+            ended.append("clean")
+
+    tasks.spawn(clean_up(), name="cook")
+    await asyncio.sleep(0)
+    started = asyncio.get_running_loop().time()
+    assert await tasks.stop(grace=10) == ()
+    assert ended == ["clean"]
+    assert asyncio.get_running_loop().time() - started == pytest.approx(2)
+    with pytest.raises(RuntimeError, match="kitchen is stopped"):
+        tasks.spawn(asyncio.sleep(0), name="late")
+
+
+async def test_a_task_that_will_not_end_is_abandoned_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    tasks = Tasks("kitchen")
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    task = tasks.spawn(stubborn(), name="cook")
+    await asyncio.sleep(0)
+    assert await tasks.stop(grace=3) == ("kitchen: cook",)
+    assert "stubborn" in caplog.text
+    assert caplog.records[-1].levelno == logging.WARNING
+    release.set()
+    await task
+
+
+async def test_a_task_may_stop_its_owner_without_ending_itself() -> None:
+    tasks = Tasks("kitchen")
+    other = tasks.spawn(asyncio.sleep(1000), name="other")
+
+    async def stop() -> str:
+        await tasks.stop(grace=1)
+        return "still here"
+
+    assert await tasks.spawn(stop(), name="stopper") == "still here"
+    assert other.cancelled()
+
+
+async def test_a_cancelled_stop_passes_the_cancellation_on() -> None:
+    tasks = Tasks("kitchen")
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await release.wait()
+        await release.wait()
+
+    task = tasks.spawn(stubborn(), name="cook")
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(tasks.stop(grace=1000))
+    await asyncio.sleep(1)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    release.set()
+    await task
