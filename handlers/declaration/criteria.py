@@ -42,7 +42,7 @@ MISSING: Final = Missing.VALUE
 
 def not_(fn: Callable[..., Any], /) -> Callable[..., bool]:
     """Fulfilled when the callback is not."""
-    require_kwargs(fn, "filter")
+    require_kwargs(fn, "filter", positional=1)
     return lambda *args, **kwargs: not fn(*args, **kwargs)
 
 
@@ -67,7 +67,7 @@ def none_(fns: Collection[Callable[..., Any]], /) -> Callable[..., bool]:
 def _chain(fns: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
     chain = tuple(fns)
     for fn in chain:
-        require_kwargs(fn, "filter")
+        require_kwargs(fn, "filter", positional=1)
     return chain
 
 
@@ -90,15 +90,6 @@ def match_meta(criteria: tuple[MetaCriterion, ...], values: Mapping[str, str], k
         if not fulfilled:
             return False
     return True
-
-
-def resolve(value: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path of nested mappings, or MISSING; lists are not entered."""
-    for key in path:
-        if not isinstance(value, Mapping) or key not in value:
-            return MISSING
-        value = value[key]
-    return value
 
 
 def fulfilled(criterion: Criterion, value: Any, kwargs: Kwargs) -> bool:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from ..causation.fields import parse_field
 from ..errors import HandlerSignatureError
 from .registry import OperatorRegistry, get_default_registry
 from .signatures import callable_id, describe, parameters_of, require_kwargs
-from .specs import ChangingSpec, FieldPath, HandlerId, ResourceSpec, Spec
+from .specs import ChangingSpec, HandlerId, ResourceSpec, Spec
 from .subregistry import SubRegistry
 from .targets import Selector, Target, TargetOptions
 
@@ -151,23 +152,12 @@ def checked_filters(given: Mapping[str, Any]) -> dict[str, Any]:
         _check_callback(option, given[option], positional=1)
     _check_callback("when", given.get("when"))
     _check_callback("initial_delay", given.get("initial_delay"))
-    path = parse_field(given.get("field"))
+    path = parse_field(given.get("field")) or None
     if criteria and path is None:
         raise TypeError(f"{criteria[0]}= is compared with a field: name it with field='...'.")
     if len(criteria) > 1 and "value" in criteria:
         raise TypeError("value= is compared with both sides of a change: use either it, or old= and new=.")
     return {"field": path}
-
-
-def parse_field(field: Any) -> FieldPath | None:
-    """A field as users write it, as a path; None when there is none. Raises ValueError for anything else."""
-    if field is None:
-        return None
-    if isinstance(field, str):
-        return tuple(field.split("."))
-    if isinstance(field, list | tuple) and all(isinstance(key, str) for key in field):
-        return tuple(field) or None
-    raise ValueError(f"A field is a string with dots ('spec.field') or a list or tuple of keys; got {field!r}.")
 
 
 def _check_callback(option: str, fn: object, *, positional: int = 0) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..causation.causes import ChangingCause, ResourceCause
-from .criteria import ABSENT, PRESENT, Kwargs, MetaFilterToken, all_, any_, fulfilled, match_meta, none_, not_, resolve
+from ..causation.fields import FieldPath, resolve
+from .criteria import ABSENT, MISSING, PRESENT, Kwargs, MetaFilterToken, all_, any_, fulfilled, match_meta, none_, not_
 from .specs import ChangingSpec, ResourceSpec
 
 __all__ = ["ABSENT", "PRESENT", "MetaFilterToken", "all_", "any_", "match", "none_", "not_", "prematch"]
@@ -44,12 +45,13 @@ def _matches(spec: ResourceSpec, cause: ResourceCause, *, with_changes: bool) ->
 def _match_field(spec: ResourceSpec, cause: ResourceCause, kwargs: Kwargs, *, with_changes: bool) -> bool:
     """Look at the object as it is; for a change, at both of its sides."""
     path = spec.field or ()
-    if not isinstance(cause, ChangingCause):
-        return fulfilled(spec.value, resolve(cause.body, path), kwargs)
-    old, new = resolve(cause.old, path), resolve(cause.new, path)
+    # Daemons and timers know no sides of a change, even when it is one that asks whether they need the finalizer.
+    if not isinstance(cause, ChangingCause) or not isinstance(spec, ChangingSpec):
+        return fulfilled(spec.value, _value(cause.body, path), kwargs)
+    old, new = _value(cause.old, path), _value(cause.new, path)
     if not fulfilled(spec.value, new, kwargs) and not fulfilled(spec.value, old, kwargs):
         return False
-    return not with_changes or not isinstance(spec, ChangingSpec) or _match_change(spec, old, new, kwargs)
+    return not with_changes or _match_change(spec, old, new, kwargs)
 
 
 def _match_change(spec: ChangingSpec, old: Any, new: Any, kwargs: Kwargs) -> bool:
@@ -58,3 +60,7 @@ def _match_change(spec: ChangingSpec, old: Any, new: Any, kwargs: Kwargs) -> boo
     return (spec.old is None or fulfilled(spec.old, old, kwargs)) and (
         spec.new is None or fulfilled(spec.new, new, kwargs)
     )
+
+
+def _value(body: Any, path: FieldPath) -> Any:
+    return resolve(body, path, MISSING)

@@ -7,6 +7,7 @@ None is always the same as an option not given. Times are seconds.
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict
 
+from ..causation.fields import FieldSpec
 from ..errors import ErrorsMode
 from .criteria import MetaFilter, MetaFilterFn, MetaFilterToken, WhenFilterFn
 from .specs import DelayFn, Operation
@@ -14,9 +15,6 @@ from .targets import TargetOptions
 
 if TYPE_CHECKING:
     from .registry import OperatorRegistry
-
-FieldSpec: TypeAlias = str | tuple[str, ...] | list[str] | None
-"""A field as users write it: keys joined by dots, or a sequence of keys (when a key itself has dots)."""
 
 ValueFilter: TypeAlias = Any | MetaFilterToken | MetaFilterFn
 """A literal, PRESENT, ABSENT, or a callback of the value (None when absent) and of the keyword arguments of the cause."""

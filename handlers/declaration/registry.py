@@ -18,6 +18,7 @@ from ..causation.causes import (
     SpawningCause,
     WatchingCause,
 )
+from ..causation.fields import FieldPath
 from .criteria import match_meta
 from .families import Family, deduplicated
 from .filters import match, prematch
@@ -25,7 +26,6 @@ from .specs import (
     ActivitySpec,
     ChangingSpec,
     DaemonSpec,
-    FieldPath,
     HandlerId,
     IndexingSpec,
     SpawningSpec,

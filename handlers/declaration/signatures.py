@@ -28,7 +28,9 @@ def callable_id(fn: Callable[..., Any]) -> str:
 
 def describe(fn: Callable[..., Any]) -> str:
     """Name a function for a message, with its file and line as far as they are known."""
-    inner = _unwrapped(fn)
+    inner: Any = fn
+    while isinstance(inner, functools.partial):
+        inner = inner.func
     if not isinstance(inner, FunctionType | MethodType):
         return repr(fn)
     code = inner.__code__

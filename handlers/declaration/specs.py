@@ -11,15 +11,13 @@ from types import MethodType
 from typing import Any, Literal, NewType, TypeAlias
 
 from ..causation.causes import Activity, Reason
+from ..causation.fields import FieldPath
 from ..errors import ErrorsMode
 from .criteria import Criterion, MetaCriterion, MetaFilter, compile_meta
 from .targets import Selector
 
 HandlerId = NewType("HandlerId", str)
 """The name under which a handler's progress and result are kept; unique among the handlers of a resource, if all is well."""
-
-FieldPath: TypeAlias = tuple[str, ...]
-"""Where in an object a value is, as keys of nested mappings."""
 
 DelayFn: TypeAlias = Callable[..., float]
 """Gives the seconds before a daemon or timer starts; called with the keyword arguments of its handler."""

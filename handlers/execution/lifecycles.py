@@ -5,6 +5,7 @@ those to be called in this round; the others wait for the next one. Users may wr
 """
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -74,15 +75,20 @@ def asap(handlers: Sequence[_SpecT], *, state: StateView, **_: Any) -> Sequence[
     return sorted(handlers, key=lambda spec: state[spec.id].retries)[:1]
 
 
-_default: LifecycleFn = asap
+_logger = logging.getLogger(__name__)
+_default: LifecycleFn = all_at_once
 
 
 def get_default_lifecycle() -> LifecycleFn:
-    """The lifecycle of operators that are given none."""
+    """The lifecycle of operators that are given none: `all_at_once` unless changed, since a round is written once.
+
+    (Kopf's own default is `asap`, with one write for each handler.)
+    """
     return _default
 
 
 def set_default_lifecycle(lifecycle: LifecycleFn | None) -> None:
-    """Use another lifecycle for operators that are given none, from now on; None: `asap` again."""
+    """Use another lifecycle for operators that are given none, from now on; None: the first one again. Logs a warning."""
     global _default  # noqa: PLW0603 (one per process by definition)
-    _default = asap if lifecycle is None else lifecycle
+    _default = all_at_once if lifecycle is None else lifecycle
+    _logger.warning("The default lifecycle is changed to %s.", getattr(_default, "__name__", _default))

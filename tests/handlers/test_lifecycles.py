@@ -1,0 +1,92 @@
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from ctl.handlers.declaration.specs import HandlerId, Spec
+from ctl.handlers.execution import lifecycles
+
+
+@dataclass
+class State:
+    retries: int = 0
+
+
+def fn(**_: Any) -> None: ...
+
+
+SPECS = [Spec(id=HandlerId(name), fn=fn) for name in ("a", "b", "c")]
+
+
+def states(*retries: int) -> Mapping[Any, State]:
+    return {spec.id: State(count) for spec, count in zip(SPECS, retries, strict=True)}
+
+
+def objects(count: int = 300) -> Iterator[dict[str, Any]]:
+    return ({"uid": f"uid-{number}", "meta": {"resourceVersion": "1"}, "spec": {}} for number in range(count))
+
+
+def test_all_at_once() -> None:
+    assert list(lifecycles.all_at_once(SPECS, state=states(3, 0, 1), uid="x")) == SPECS
+
+
+def test_one_by_one() -> None:
+    assert list(lifecycles.one_by_one(SPECS, state=states(3, 0, 1), uid="x")) == SPECS[:1]
+
+
+@pytest.mark.parametrize(("retries", "first"), [((0, 0, 0), 0), ((1, 0, 0), 1), ((2, 2, 1), 2), ((1, 1, 1), 0)])
+def test_asap_prefers_who_was_tried_least_and_stands_first(retries: tuple[int, ...], first: int) -> None:
+    assert list(lifecycles.asap(SPECS, state=states(*retries), uid="x")) == [SPECS[first]]
+
+
+def test_shuffled_gives_all_in_every_order() -> None:
+    orders = {
+        tuple(spec.id for spec in lifecycles.shuffled(SPECS, state=states(0, 0, 0), **kwargs)) for kwargs in objects()
+    }
+    assert len(orders) == 6
+    assert {frozenset(order) for order in orders} == {frozenset("abc")}
+
+
+def test_randomized_gives_each_its_share() -> None:
+    chosen = [lifecycles.randomized(SPECS, state=states(0, 0, 0), **kwargs) for kwargs in objects()]
+    assert {len(specs) for specs in chosen} == {1}
+    for spec in SPECS:
+        assert 70 <= sum(specs == [spec] for specs in chosen) <= 130
+
+
+def test_another_attempt_or_version_draws_anew() -> None:
+    def drawn(retries: int, version: int) -> tuple[str, ...]:
+        meta = {"resourceVersion": str(version)}
+        shuffled = lifecycles.shuffled(SPECS, state=states(retries, 0, 0), uid="x", meta=meta)
+        return tuple(spec.id for spec in shuffled)
+
+    assert len({drawn(retries, 1) for retries in range(30)}) > 1
+    assert len({drawn(0, version) for version in range(30)}) > 1
+    assert drawn(1, 1) == drawn(1, 1)
+
+
+@pytest.mark.parametrize(
+    "lifecycle",
+    [
+        lifecycles.all_at_once,
+        lifecycles.one_by_one,
+        lifecycles.asap,
+        lifecycles.shuffled,
+        lifecycles.randomized,
+    ],
+)
+def test_of_none_there_is_none(lifecycle: Any) -> None:
+    assert list(lifecycle([], state={}, uid="x")) == []
+
+
+def test_the_default_can_be_changed_with_a_warning_and_back(caplog: pytest.LogCaptureFixture) -> None:
+    assert lifecycles.get_default_lifecycle() is lifecycles.all_at_once
+    try:
+        with caplog.at_level(logging.WARNING):
+            lifecycles.set_default_lifecycle(lifecycles.asap)
+        assert lifecycles.get_default_lifecycle() is lifecycles.asap
+        assert "asap" in caplog.text
+    finally:
+        lifecycles.set_default_lifecycle(None)
+    assert lifecycles.get_default_lifecycle() is lifecycles.all_at_once
