@@ -88,31 +88,29 @@ class ExecPlugin:
         from kubernetes_asyncio.config.exec_provider import ExecProvider
         from kubernetes_asyncio.config.kube_config import ConfigNode
 
-        command = self._spec.get("command")
         try:
             provider = ExecProvider(ConfigNode("exec", self._spec))
             status = await asyncio.wait_for(provider.run(), EXEC_TIMEOUT)
+            self._grant, self._expires = self._interpret(status)
         except Exception as error:  # whatever the plugin or its wrapper raises is one thing to the user: no credentials
             hint = str(self._spec.get("installHint") or "").strip()
-            found = "it gave no answer in time" if isinstance(error, TimeoutError) else str(error)
+            found = f"no answer within {EXEC_TIMEOUT:g} s" if isinstance(error, TimeoutError) else str(error)
             raise AccessError(
-                f"The exec plugin {command!r} of {self._origin} gave no credentials: {found}. "
+                f"The exec plugin {self._spec.get('command')!r} of {self._origin} gave no credentials: {found}. "
                 + (hint or "Run the command by hand to see what it needs.")
             ) from error
-        token, certificate = status.get("token"), status.get("clientCertificateData")
-        if not token and not (certificate and status.get("clientKeyData")):
-            raise AccessError(
-                f"The exec plugin {command!r} of {self._origin} gave no credentials: expected `token`, or "
-                f"`clientCertificateData` with `clientKeyData`; found {sorted(status)}."
-            )
-        expires = status.get("expirationTimestamp")
-        self._expires = clock.parse(str(expires)) if expires else None
-        self._grant = Grant(
-            (*(bearer(str(token)) if token else ()), *self._headers),
-            certificate.encode() if certificate else None,
-            str(status["clientKeyData"]).encode() if certificate else None,
-        )
         return self._grant
+
+    def _interpret(self, status: Mapping[str, Any]) -> tuple[Grant, datetime | None]:
+        token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
+        if not token and not (certificate and key):
+            raise ValueError(
+                f"expected `token`, or `clientCertificateData` with `clientKeyData`, found {sorted(status)}"
+            )
+        pair = (str(certificate).encode(), str(key).encode()) if certificate and key else (None, None)
+        expires = status.get("expirationTimestamp")
+        headers = (*(bearer(str(token)) if token else ()), *self._headers)
+        return Grant(headers, *pair), clock.parse(str(expires)) if expires else None
 
 
 class AuthProvider:

@@ -8,6 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ctl.client.endpoint import Access
+from ctl.client.resources import Resource
+from ctl.client.rest import Client
+from ctl.client.settings import ClientSettings
+
 
 @dataclass
 class Seen:
@@ -139,3 +144,24 @@ def pod(name: str = "a", version: str = "1", **extra: Any) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": version, **extra},
     }
+
+
+PODS = Resource("", "v1", "pods", kind="Pod", namespaced=True)
+QUICK = ClientSettings(error_backoffs=(0, 0), refused_backoff=0, request_timeout=10)
+
+
+@asynccontextmanager
+async def talking(behave: Behaviour, settings: ClientSettings = QUICK) -> AsyncIterator[tuple[Server, Client]]:
+    async with serving(behave) as server, Client(Access(server.url), settings) as client:
+        yield server, client
+
+
+def replies(*answers: tuple[int, Any] | tuple[int, Any, dict[str, str]]) -> Behaviour:
+    """Answer one after the other; the last one for ever."""
+    queue = list(answers)
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        code, body, *headers = queue.pop(0) if len(queue) > 1 else queue[0]
+        await wire.reply(code, body, **(headers[0] if headers else {}))
+
+    return behave

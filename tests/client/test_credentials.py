@@ -1,0 +1,328 @@
+import asyncio
+import base64
+import json
+import os
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ctl.client.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
+from ctl.client.endpoint import Access, Constant, Credentials, Grant
+from ctl.client.errors import AccessError, Unauthorized
+from ctl.client.rest import Client
+from ctl.client.settings import ClientSettings
+from ctl.runtime import clock
+
+from .wireserver import PODS, QUICK, Seen, Server, Wire, pod, serving, status
+
+
+def logged_in(server: Server, credentials: Credentials) -> Client:
+    return Client(Access(server.url, credentials=credentials), QUICK)
+
+
+def accepting(*tokens: str) -> Any:
+    async def behave(seen: Seen, wire: Wire) -> None:
+        if seen.headers.get("authorization") in {f"Bearer {token}" for token in tokens}:
+            if "watch=true" in seen.path:
+                await wire.begin_stream()
+                await wire.end_stream()
+            else:
+                await wire.reply(200, pod())
+        else:
+            await wire.reply(401, status(401, "Unauthorized", "Unauthorized"))
+
+    return behave
+
+
+def plugin(folder: Path, *answers: str) -> dict[str, Any]:
+    """A program that gives one answer after the other, and the last one for ever."""
+    script = folder / "login"
+    for index, answer in enumerate(answers):
+        (folder / f"answer{index}").write_text(answer)
+    script.write_text(
+        f"#!{sys.executable}\n"
+        "import os, pathlib, sys\n"
+        "folder = pathlib.Path(__file__).parent\n"
+        "count = folder / 'count'\n"
+        "runs = int(count.read_text()) if count.exists() else 0\n"
+        "count.write_text(str(runs + 1))\n"
+        "(folder / 'info').write_text(os.environ['KUBERNETES_EXEC_INFO'] + os.environ.get('EXTRA', '') + repr(sys.argv[1:]))\n"
+        f"print((folder / f'answer{{min(runs, {len(answers) - 1})}}').read_text())\n"
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "./login",
+        "args": ["token", "--for", "x"],
+        "env": [{"name": "EXTRA", "value": "more"}],
+    }
+
+
+def credential(expires: str | None = None, **fields: str) -> str:
+    body = {**fields, **({"expirationTimestamp": expires} if expires else {})}
+    return json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": body})
+
+
+async def test_a_token_file_is_read_again_after_a_while(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    credentials = TokenFile(file, headers=(("Impersonate-User", "u"),))
+    assert await credentials.grant(period=60) == Grant((*bearer("one"), ("Impersonate-User", "u")))
+    file.write_text("two")
+    assert (await credentials.grant(period=60)).headers[0] == bearer("one")[0]
+    assert (await credentials.grant(period=0)).headers[0] == bearer("two")[0]
+    assert (await credentials.grant(period=60)).headers[0] == bearer("two")[0]
+
+
+async def test_a_token_file_that_vanishes_keeps_its_last_token(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = TokenFile(file)
+    first = await credentials.grant(period=0)
+    file.write_text("")
+    assert await credentials.grant(period=0) == first
+    file.unlink()
+    assert await credentials.renew(first) == first
+
+
+async def test_a_token_file_that_never_was_there_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(AccessError, match=r"token file .*absent.* cannot be read"):
+        await TokenFile(tmp_path / "absent").grant(period=60)
+    (tmp_path / "empty").touch()
+    with pytest.raises(AccessError, match="is empty"):
+        await TokenFile(tmp_path / "empty").grant(period=60)
+    assert await TokenFile(tmp_path / "absent", initial="x").grant(period=60) == Grant(bearer("x"))
+
+
+async def test_a_rotated_token_is_used_after_a_401_and_the_request_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old")
+    tokens = {"old"}
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        await accepting(*tokens)(seen, wire)
+
+    async with serving(behave) as server, logged_in(server, TokenFile(file)) as client:
+        await client.get(PODS, "a", "ns")
+        file.write_text("new")
+        tokens.clear()
+        tokens.add("new")
+        await client.replace(PODS, pod(), namespace="ns", name="a")
+        assert client.metrics.refusals == 1
+        async with client.watch(PODS) as stream:
+            assert [batch async for batch in stream] == []
+
+
+async def test_a_rotated_token_is_used_when_a_watch_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old")
+    async with serving(accepting("new")) as server:
+        credentials = TokenFile(file)
+        await credentials.grant(period=60)
+        file.write_text("new")
+        async with logged_in(server, credentials) as client, client.watch(PODS) as stream:
+            assert [batch async for batch in stream] == []
+    assert len(server.seen) == 2
+
+
+async def test_one_single_401_with_the_same_credentials_is_survived() -> None:
+    async def behave(seen: Seen, wire: Wire) -> None:
+        await accepting(*(["t"] if len(server.seen) > 1 else []))(seen, wire)
+
+    async with serving(behave) as server, logged_in(server, Constant(bearer("t"))) as client:
+        await client.get(PODS, "a", "ns")
+
+
+async def test_a_refused_token_is_one_message_that_names_its_origin() -> None:
+    async with serving(accepting("other")) as server:
+        access = Access(server.url, credentials=Constant(bearer("t")), origin="context 'dev' of /home/me/config")
+        async with Client(access, QUICK) as client:
+            with pytest.raises(Unauthorized, match="refused the credentials of context 'dev' of /home/me/config"):
+                await client.get(PODS, "a", "ns")
+    assert len(server.seen) == 3
+    assert "t\n" not in str(access)
+
+
+async def test_many_refused_requests_renew_once() -> None:
+    class Counting:
+        renewals = 0
+        token = "old"
+
+        async def grant(self, *, period: float) -> Grant:
+            return Grant(bearer(self.token))
+
+        async def renew(self, refused: Grant) -> Grant:
+            self.renewals += 1
+            await asyncio.sleep(0)
+            self.token = "new"
+            return Grant(bearer(self.token))
+
+    counting = Counting()
+    async with serving(accepting("new")) as server, logged_in(server, counting) as client:
+        await asyncio.gather(*(client.get(PODS, "a", "ns") for _ in range(20)))
+    assert counting.renewals == 1
+
+
+async def test_a_source_of_ever_new_bad_credentials_is_an_error() -> None:
+    class Endless:
+        count = 0
+
+        async def grant(self, *, period: float) -> Grant:
+            return Grant(bearer(str(self.count)))
+
+        async def renew(self, refused: Grant) -> Grant:
+            self.count += 1
+            return Grant(bearer(str(self.count)))
+
+    async with (
+        serving(accepting("never")) as server,
+        logged_in(server, Endless()) as client,
+    ):
+        with pytest.raises(Unauthorized):
+            await client.get(PODS, "a", "ns")
+    assert 2 < len(server.seen) < 10
+
+
+class Logins:
+    """What login handlers are to the client: an access that is replaced as a whole."""
+
+    def __init__(self, *accesses: Access) -> None:
+        self.accesses = list(accesses)
+        self.refusals: list[Access] = []
+
+    async def access(self) -> Access:
+        if not self.accesses:
+            raise PermissionError("Ran out of valid credentials.")
+        return self.accesses[0]
+
+    async def refused(self, access: Access) -> None:
+        self.refusals.append(access)
+        self.accesses.remove(access)
+
+
+async def test_a_login_is_asked_again_after_a_401_and_may_lead_to_another_server() -> None:
+    async with serving(accepting("new")) as server, serving(accepting()) as former:
+        logins = Logins(
+            Access(former.url, credentials=Constant(bearer("old"))),
+            Access(server.url, credentials=Constant(bearer("new")), default_namespace="dns"),
+        )
+        async with Client(logins, QUICK) as client:
+            assert (await client.get(PODS, "a", "ns")).name == "a"
+            await client.access()
+            assert client.default_namespace == "dns"
+    assert [access.server for access in logins.refusals] == [former.url]
+
+
+async def test_a_login_that_fails_ends_the_request_with_its_own_error() -> None:
+    async with serving(accepting()) as server:
+        logins = Logins(Access(server.url, credentials=Constant(bearer("old"))))
+        async with Client(logins, QUICK) as client:
+            with pytest.raises(PermissionError, match="Ran out"):
+                await client.get(PODS, "a", "ns")
+
+
+async def test_an_exec_plugin_gives_a_token_and_another_after_a_401(tmp_path: Path) -> None:
+    spec = plugin(tmp_path, credential(token="one"), credential(token="two"))
+    credentials = ExecPlugin(spec, origin="the context 'x'", base=tmp_path)
+    async with serving(accepting("two")) as server, logged_in(server, credentials) as client:
+        await client.get(PODS, "a", "ns")
+        await client.get(PODS, "a", "ns")
+    assert (tmp_path / "count").read_text() == "2"
+    info = (tmp_path / "info").read_text()
+    assert '"ExecCredential"' in info
+    assert info.endswith("more['token', '--for', 'x']")
+
+
+async def test_an_exec_plugin_runs_again_when_its_token_expires(tmp_path: Path) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    later = (now + timedelta(minutes=5)).isoformat().replace("+00:00", "Z")
+    spec = plugin(tmp_path, credential(later, token="one"), credential(token="two"))
+    credentials = ExecPlugin(spec, origin="the context 'x'", base=tmp_path)
+    with clock.replaced(lambda: now):
+        assert await credentials.grant(period=60) == Grant(bearer("one"))
+    with clock.replaced(lambda: now + timedelta(minutes=4)):
+        assert await credentials.grant(period=60) == Grant(bearer("one"))
+    with clock.replaced(lambda: now + timedelta(minutes=6)):
+        assert await credentials.grant(period=60) == Grant(bearer("two"))
+
+
+async def test_an_exec_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
+    spec = plugin(tmp_path, credential(clientCertificateData="CERT", clientKeyData="KEY"))
+    credentials = ExecPlugin(spec, origin="the context 'x'", base=tmp_path)
+    assert await credentials.grant(period=60) == Grant((), b"CERT", b"KEY")
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("no json", "failed to decode"),
+        (credential(), "found \\[\\]"),
+        (credential(clientCertificateData="CERT"), "clientKeyData"),
+        (credential("some day", token="t"), "some day"),
+    ],
+)
+async def test_an_exec_plugin_that_gives_nothing_useful_is_one_message(answer: str, found: str, tmp_path: Path) -> None:
+    credentials = ExecPlugin(plugin(tmp_path, answer), origin="the context 'x'", base=tmp_path)
+    with pytest.raises(AccessError, match=f"exec plugin .*login.* of the context 'x' gave no credentials.*{found}"):
+        await credentials.grant(period=60)
+
+
+async def test_a_missing_exec_plugin_comes_with_its_install_hint(tmp_path: Path) -> None:
+    spec = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login", "installHint": "brew it"}
+    with pytest.raises(AccessError, match=r"no-such-login.*brew it"):
+        await ExecPlugin(spec, origin="the context 'x'", base=tmp_path).grant(period=60)
+
+
+def kubeconfig(folder: Path, user: str) -> str:
+    file = folder / "config"
+    file.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: other\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+        f"users: [{{name: u, user: {user}}}]\n"
+        "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
+    )
+    return str(file)
+
+
+@pytest.mark.filterwarnings("ignore:datetime.datetime.utc:DeprecationWarning")  # of the library, on Python 3.12
+async def test_an_oidc_token_that_is_still_good_is_used(tmp_path: Path) -> None:
+    claims = base64.urlsafe_b64encode(b'{"exp": 99999999999}').rstrip(b"=").decode()
+    file = kubeconfig(tmp_path, f"{{auth-provider: {{name: oidc, config: {{id-token: h.{claims}.s}}}}}}")
+    credentials = AuthProvider(file, "x", origin="the context 'x'")
+    grant = await credentials.grant(period=60)
+    assert grant == Grant(bearer(f"h.{claims}.s"))
+    assert await credentials.grant(period=60) is grant
+    assert await credentials.renew(grant) == grant
+
+
+async def test_an_oidc_token_that_cannot_be_refreshed_is_one_message(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, "{auth-provider: {name: oidc, config: {client-id: c}}}")
+    with pytest.raises(AccessError, match="auth-provider of the context 'x' gave no token"):
+        await AuthProvider(file, "x", origin="the context 'x'").grant(period=60)
+
+
+def test_a_user_with_a_password() -> None:
+    assert basic("me", "pä:ss") == (("Authorization", "Basic bWU6cMOkOnNz"),)
+
+
+def test_secrets_do_not_show() -> None:
+    assert "secret" not in repr(Access("http://x", credentials=Constant(bearer("secret"))))
+    assert "secret" not in repr(Grant(bearer("secret")))
+
+
+def test_the_library_for_plugins_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, ctl.client.rest, ctl.client.access; print('kubernetes_asyncio' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=dict(os.environ)
+    )
+    assert result.stdout.strip() == "False"
+
+
+def test_defaults() -> None:
+    settings = ClientSettings()
+    assert (settings.request_timeout, settings.connections, settings.qps) == (300.0, 32, None)
+    assert tuple(settings.backoffs()) == (1, 1, 2, 3, 5, 8, 13, 21)

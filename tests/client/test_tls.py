@@ -1,0 +1,176 @@
+"""Real handshakes with certificates made for the test."""
+
+import ipaddress
+import ssl
+import tempfile
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cryptography", reason="making certificates needs the `webhooks` extra")
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from ctl.client.endpoint import TLS, Access, Constant, Grant
+from ctl.client.errors import AccessError, RequestError
+from ctl.client.rest import Client
+
+from .wireserver import PODS, QUICK, Seen, Wire, pod, serving
+
+
+@dataclass
+class Pair:
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+
+def make(name: str, issuer: Pair | None = None, *, hosts: tuple[str, ...] = ()) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
+        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+    )
+    if hosts:
+        names: list[x509.GeneralName] = [
+            x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host) for host in hosts
+        ]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return Pair(builder.sign(issuer.key if issuer else key, hashes.SHA256()), key)
+
+
+CA = make("authority")
+OTHER = make("other authority")
+SERVER = make("server", CA, hosts=("127.0.0.1", "kubernetes"))
+ELSEWHERE = make("elsewhere", CA, hosts=("kubernetes",))
+PERSON = make("me", CA)
+
+
+def server_context(folder: Path, pair: Pair = SERVER, *, ask: bool = False) -> ssl.SSLContext:
+    (folder / "server.pem").write_bytes(pair.pem + pair.key_pem)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=CA.pem.decode())
+    context.load_cert_chain(folder / "server.pem")
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if ask:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+async def who(seen: Seen, wire: Wire) -> None:
+    certificate = wire.writer.get_extra_info("peercert") or {}
+    subject = dict(item[0] for item in certificate.get("subject", ()))
+    await wire.reply(200, pod(subject.get("commonName", "anonymous")))
+
+
+async def ask(access: Access) -> str:
+    async with Client(access, replace(QUICK, error_backoffs=())) as client:
+        return (await client.get(PODS, "a", "ns")).name
+
+
+async def test_a_trusted_server(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(CA.pem)
+    async with serving(who, server_context(tmp_path)) as server:
+        assert await ask(Access(server.url, TLS(ca_data=CA.pem))) == "anonymous"
+        assert await ask(Access(server.url, TLS(ca_file=tmp_path / "ca.pem"))) == "anonymous"
+
+
+async def test_a_server_that_is_not_trusted_is_one_message_and_not_retried(tmp_path: Path) -> None:
+    async with serving(who, server_context(tmp_path)) as server:
+        for tls in (TLS(ca_data=OTHER.pem), TLS()):
+            with pytest.raises(RequestError, match=r"no trusted connection to 127.0.0.1:.*certificate") as caught:
+                await ask(Access(server.url, tls, origin="context 'x'"))
+            assert not caught.value.retriable
+            assert "context 'x'" in str(caught.value)
+        assert await ask(Access(server.url, TLS(ca_data=OTHER.pem, insecure=True))) == "anonymous"
+        assert await ask(Access(server.url, TLS(insecure=True))) == "anonymous"
+
+
+async def test_the_name_in_the_certificate(tmp_path: Path) -> None:
+    async with serving(who, server_context(tmp_path, ELSEWHERE)) as server:
+        with pytest.raises(RequestError, match="no trusted connection"):
+            await ask(Access(server.url, TLS(ca_data=CA.pem)))
+        assert await ask(Access(server.url, TLS(ca_data=CA.pem, server_name="kubernetes"))) == "anonymous"
+
+
+async def test_client_certificates(tmp_path: Path) -> None:
+    (tmp_path / "me.pem").write_bytes(PERSON.pem)
+    (tmp_path / "me.key").write_bytes(PERSON.key_pem)
+    tls = TLS(ca_data=CA.pem)
+    async with serving(who, server_context(tmp_path, ask=True)) as server:
+        by_file = replace(tls, certificate_file=tmp_path / "me.pem", key_file=tmp_path / "me.key")
+        assert await ask(Access(server.url, by_file)) == "me"
+        assert await ask(Access(server.url, replace(tls, certificate_data=PERSON.pem, key_data=PERSON.key_pem))) == "me"
+        mixed = replace(tls, certificate_data=PERSON.pem, key_file=tmp_path / "me.key")
+        assert await ask(Access(server.url, mixed)) == "me"
+
+        class Plugin(Constant):
+            async def grant(self, *, period: float) -> Grant:
+                return Grant((), PERSON.pem, PERSON.key_pem)
+
+        assert await ask(Access(server.url, tls, credentials=Plugin())) == "me"
+        with pytest.raises(RequestError):
+            await ask(Access(server.url, tls))
+
+
+async def test_no_key_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    tls = TLS(ca_data=CA.pem, certificate_data=PERSON.pem, key_data=PERSON.key_pem)
+    async with serving(who, server_context(tmp_path, ask=True)) as server:
+        assert await ask(Access(server.url, tls)) == "me"
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_rotated_client_certificate_is_picked_up(tmp_path: Path) -> None:
+    file = tmp_path / "me.pem"
+    file.write_bytes(PERSON.pem + PERSON.key_pem)
+    access_tls = TLS(ca_data=CA.pem, certificate_file=file)
+    newer = make("newer", CA)
+
+    async def once(seen: Seen, wire: Wire) -> None:
+        await who(seen, wire)
+        wire.writer.close()  # so that the next request makes a new connection
+
+    async with serving(once, server_context(tmp_path, ask=True)) as server:
+        settings = replace(QUICK, credentials_period=0.0)
+        async with Client(Access(server.url, access_tls), settings) as client:
+            assert (await client.get(PODS, "a", "ns")).name == "me"
+            file.write_bytes(newer.pem + newer.key_pem + b"\n")
+            assert (await client.get(PODS, "a", "ns")).name == "newer"
+
+
+@pytest.mark.parametrize(
+    ("tls", "message"),
+    [
+        (TLS(ca_data=b"junk"), "certificate authority of context 'x' .inline data. cannot be used"),
+        (TLS(ca_data=b"\xff"), "certificate authority of context 'x'"),
+        (TLS(ca_file=Path("/nowhere/ca")), "certificate authority of context 'x' ./nowhere/ca. cannot be used"),
+        (TLS(certificate_file=Path("/nowhere/c")), "client certificate of context 'x' ./nowhere/c. cannot be used"),
+        (TLS(certificate_data=b"junk", key_data=b"junk"), "client certificate of context 'x' .inline data."),
+        (TLS(certificate_data=PERSON.pem, key_data=OTHER.key_pem), "client certificate of context 'x'"),
+    ],
+)
+async def test_unusable_certificates_are_one_clear_message(tls: TLS, message: str) -> None:
+    with pytest.raises(AccessError, match=message):
+        await ask(Access("https://127.0.0.1:1", tls, origin="context 'x'"))
