@@ -19,10 +19,10 @@ PRESENT: Final = MetaFilterToken.PRESENT
 ABSENT: Final = MetaFilterToken.ABSENT
 """No value."""
 
-MetaFilterFn: TypeAlias = Callable[..., bool]
-"""Called with the value or None, and with the keyword arguments of the cause; must accept `**kwargs`."""
-WhenFilterFn: TypeAlias = Callable[..., bool]
-"""Called with the keyword arguments of the cause; must accept `**kwargs`."""
+MetaFilterFn: TypeAlias = Callable[..., object]
+"""Called with the value or None, and with the keyword arguments of the cause; must accept `**kwargs`. Its truth counts."""
+WhenFilterFn: TypeAlias = Callable[..., object]
+"""Called with the keyword arguments of the cause; must accept `**kwargs`. Its truth counts."""
 MetaFilter: TypeAlias = Mapping[str, str | MetaFilterToken | MetaFilterFn]
 """Criteria for labels or annotations by their names."""
 Criterion: TypeAlias = Any

@@ -13,7 +13,7 @@ from typing import Any, Literal, NewType, TypeAlias
 from ..causation.causes import Activity, Reason
 from ..causation.fields import FieldPath
 from ..errors import ErrorsMode
-from .criteria import Criterion, MetaCriterion, MetaFilter, compile_meta
+from .criteria import Criterion, MetaCriterion, MetaFilter, WhenFilterFn, compile_meta
 from .targets import Selector
 
 HandlerId = NewType("HandlerId", str)
@@ -67,7 +67,7 @@ class ResourceSpec(Spec):
     """None for sub-handlers: their parent's resource."""
     labels: MetaFilter | None = None
     annotations: MetaFilter | None = None
-    when: Callable[..., bool] | None = None
+    when: WhenFilterFn | None = None
     field: FieldPath | None = None
     value: Criterion = None
 

@@ -6,8 +6,8 @@ those to be called in this round; the others wait for the next one. Users may wr
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ..declaration.specs import Spec
 
@@ -32,12 +32,8 @@ class StateView(Protocol):
 _SpecT = TypeVar("_SpecT", bound=Spec)
 
 
-class LifecycleFn(Protocol):
-    """A lifecycle: chooses among the due handlers. It must accept arguments that it does not know."""
-
-    def __call__(self, handlers: Sequence[Any], /, *, state: Any, **kwargs: Any) -> Sequence[Any]:
-        """Give the handlers to be called in this round, in their order."""
-        ...
+LifecycleFn: TypeAlias = Callable[..., Sequence[Any]]
+"""A lifecycle: called as `fn(handlers, state=..., **kwargs)`, gives the handlers to be called in this round, in their order."""
 
 
 def all_at_once(handlers: Sequence[_SpecT], **_: Any) -> Sequence[_SpecT]:

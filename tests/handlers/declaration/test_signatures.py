@@ -102,10 +102,10 @@ def test_the_refusal_says_which_function_where_why_and_what_to_do() -> None:
 
 
 def test_a_wrapper_that_narrows_is_refused_although_it_wraps_one_that_does_not() -> None:
-    @functools.wraps(fn)
-    def wrapper(spec: Any) -> None: ...
+    def narrow_wrapper(spec: Any) -> None: ...
 
-    place = re.escape(f"{__file__}:{wrapper.__code__.co_firstlineno}")
+    place = re.escape(f"{__file__}:{narrow_wrapper.__code__.co_firstlineno}")
+    wrapper = functools.wraps(fn)(narrow_wrapper)
     with pytest.raises(HandlerSignatureError, match=rf"{place}.*found \(spec\)"):
         require_kwargs(wrapper, "handler")
 
