@@ -4,20 +4,15 @@ import contextlib
 import os
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
-from ..client.access import Access, load_access
-from ..client.errors import APIError, NotFound, Unauthorized
-from ..client.incluster import is_in_cluster
-from ..client.rest import Client
-from ..client.settings import ClientSettings
-from ..handlers.declaration.registry import get_default_registry
+from .._version import VERSION
+from ..client.access import load_access
 from ..handlers.operator import operator
 from .alias import install_as_kopf
 from .controls import CLIControls
-from .failures import Failure, explained
+from .failures import explained
 from .loading import load
 from .loops import new_loop, run_in
 from .options import Option, logging_options
@@ -25,9 +20,6 @@ from .server import Serving, instructions, serving_beside
 
 DEV_PRIORITY = 666
 """What `--dev` means: above any operator that was deployed, as a developer's run should be."""
-
-_PATIENCE = 10.0
-"""Seconds that a server has to answer before the run begins."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +50,13 @@ class RunOptions:
             raise click.UsageError("--manifest is for the embedded API server: add --sandbox.")
         if self.sandbox and (self.kubeconfig or self.context):
             raise click.UsageError("--sandbox is a server of its own; --kubeconfig and --context name another one.")
-        if self.liveness_endpoint and urlsplit(self.liveness_endpoint).scheme != "http":
+        # Going on without these would be worse than not going on: a probe that nobody answers kills the pod, and peers
+        # that are not asked are acted against.
+        if self.liveness_endpoint:
+            raise click.UsageError(f"--liveness is not there yet in ctl {VERSION}: it comes with ctl 0.3.")
+        if self.peering:
             raise click.UsageError(
-                f"--liveness expects a URL like http://0.0.0.0:8080/healthz, not {self.liveness_endpoint}."
+                f"--peering is not there yet in ctl {VERSION}: it comes with ctl 0.3. --standalone runs without peers."
             )
 
 
@@ -134,41 +130,20 @@ def run(controls: CLIControls, **given: Any) -> None:
 
 
 async def _operate(options: RunOptions, controls: CLIControls) -> None:
-    registry = controls.registry or get_default_registry()
-    access = None
-    if options.sandbox or options.kubeconfig or options.context or registry.uses_default_login:
-        access = load_access(options.kubeconfig, options.context)
-        if not is_in_cluster():  # a pod may come up before its server does: there the operator's own retries decide
-            await _greet(access)
+    chosen = options.sandbox or options.kubeconfig or options.context
     await operator(
-        access=access,
+        # Else the operator asks its login handlers, or looks where kubectl would.
+        access=load_access(options.kubeconfig, options.context) if chosen else None,
         registry=controls.registry,
         settings=controls.settings,
-        vault=controls.vault,
         stop_flag=controls.stop_flag,
         ready_flag=controls.ready_flag,
         standalone=options.standalone,
         priority=DEV_PRIORITY if options.dev and options.priority is None else options.priority,
-        peering_name=options.peering,
-        liveness_endpoint=options.liveness_endpoint,
         # An embedded server is the user's alone.
         clusterwide=options.clusterwide or (options.sandbox and not options.namespaces),
         namespaces=options.namespaces,
     )
-
-
-async def _greet(access: Access) -> None:
-    """Ask the server for its version, so that a wrong address or a refused token is known at once and not after retries."""
-    settings = ClientSettings(request_timeout=_PATIENCE, error_backoffs=(), refused_retries=0)
-    async with Client(access, settings) as client:
-        try:
-            await client.request("GET", "/version")
-        except Unauthorized:
-            raise
-        except NotFound as exc:
-            raise Failure(f"{access.server} answers, but is no Kubernetes API server: {exc}. Check its URL.") from exc
-        except APIError:
-            return  # it is there and knows us; what it refuses here may be allowed where it matters
 
 
 @contextlib.contextmanager
