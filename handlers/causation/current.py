@@ -1,0 +1,20 @@
+"""The cause that is being handled now is kept in a context variable, where helpers called by handlers find it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from .causes import Cause
+
+current_cause: ContextVar[Cause] = ContextVar("current_cause")
+"""Set while user code runs for a cause: handlers of all kinds, sync ones in threads too (their context is copied)."""
+
+
+@contextmanager
+def handling(cause: Cause) -> Iterator[None]:
+    """Say that user code runs for a cause until the end of the block; blocks nest."""
+    token = current_cause.set(cause)
+    try:
+        yield
+    finally:
+        current_cause.reset(token)

@@ -1,0 +1,61 @@
+"""Fields are paths of keys through nested mappings; lists are never entered."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+FieldPath: TypeAlias = tuple[str, ...]
+"""Where in an object a value is, as keys of nested mappings; the empty path is the whole object."""
+
+FieldSpec: TypeAlias = str | tuple[str, ...] | list[str] | None
+"""A field as users write it: keys joined by dots, or a list or tuple of keys (then keys may contain dots)."""
+
+
+def parse_field(spec: FieldSpec) -> FieldPath:
+    """Read a field as users write it; None is the whole object. Raises ValueError for anything else."""
+    if spec is None:
+        return ()
+    if isinstance(spec, str):
+        return tuple(spec.split("."))
+    # Users may give anything, whatever the annotation says.
+    if isinstance(spec, (list, tuple)) and all(isinstance(key, str) for key in spec):  # type: ignore[redundant-expr]
+        return tuple(spec)
+    raise ValueError(
+        f"Expected a field as keys joined by dots, or as a list or tuple of keys; got {spec!r}. "
+        "Write it as 'spec.field' or ('spec', 'field')."
+    )
+
+
+def resolve(value: Any, path: FieldPath, default: Any = None) -> Any:
+    """The value at a path, or the default when a key is absent or something on the way is no mapping."""
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return default
+        value = value[key]
+    return value
+
+
+def ensure(target: dict[str, Any], path: FieldPath, value: Any) -> None:
+    """Set the value at a path; mappings on the way are made where they are absent, and replace what is no dict.
+
+    Raises ValueError for the empty path.
+    """
+    if not path:
+        raise ValueError("A value cannot be set at the empty path: that is the whole object.")
+    for key in path[:-1]:
+        inner = target.get(key)
+        if not isinstance(inner, dict):
+            inner = target[key] = {}
+        target = inner
+    target[path[-1]] = value
+
+
+def remove(target: dict[str, Any], path: FieldPath) -> None:
+    """Delete the value at a path, and every mapping on the way that is empty then; nothing else on the way is touched."""
+    if len(path) == 1:
+        target.pop(path[0], None)
+    elif path:
+        inner = target.get(path[0])
+        if isinstance(inner, dict):
+            remove(inner, path[1:])
+            if not inner:
+                del target[path[0]]

@@ -1,0 +1,186 @@
+"""A patch gathers what handlers want changed on their object.
+
+It is a dict in the form of a merge patch (RFC 7386: mappings merge, None deletes, anything else replaces), with functions
+beside it for changes that a merge cannot say, such as those inside of lists.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, TypeAlias
+
+from ...client.patches import Operation, copy, json_diff, merge_patch
+
+PatchFn: TypeAlias = Callable[[dict[str, Any]], None]
+"""Changes a raw body in place. It may be called more than once, each time for a newer version of the object."""
+
+
+class PatchView(MutableMapping[str, Any]):
+    """One mapping inside of a patch; it comes into being in the patch when a key is set in it."""
+
+    __slots__ = ("_patch", "_path")
+
+    def __init__(self, patch: "Patch", path: tuple[str, ...]) -> None:
+        self._patch = patch
+        self._path = path
+
+    def _find(self) -> dict[str, Any]:
+        found: Any = self._patch
+        for key in self._path:
+            found = found.get(key)
+            if found is None:
+                return {}
+        return found  # type: ignore[no-any-return]
+
+    def _make(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._patch
+        for key in self._path:
+            inner = found.get(key)
+            if inner is None:
+                inner = found[key] = {}
+            found = inner
+        return found
+
+    def __getitem__(self, key: str) -> Any:
+        return self._find()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._make()[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._find()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._find())
+
+    def __len__(self) -> int:
+        return len(self._find())
+
+    def __repr__(self) -> str:
+        return repr(self._find())
+
+
+class MetaPatch(PatchView):
+    """The metadata inside of a patch."""
+
+    __slots__ = ()
+
+    @property
+    def labels(self) -> PatchView:
+        """The labels to set, or to delete where the value is None."""
+        return PatchView(self._patch, (*self._path, "labels"))
+
+    @property
+    def annotations(self) -> PatchView:
+        """The annotations to set, or to delete where the value is None."""
+        return PatchView(self._patch, (*self._path, "annotations"))
+
+
+class Patch(dict[str, Any]):
+    """What is to be changed: the merge patch itself, and functions (`fns`) that are applied after it, in order.
+
+    True when there is anything to change. Equality looks at the merge patch only. A patch made of another one takes its
+    merge patch, not its functions.
+    """
+
+    __slots__ = ("_reference", "fns")
+
+    def __init__(
+        self,
+        src: Mapping[str, Any] | None = None,
+        /,
+        body: Mapping[str, Any] | None = None,
+        fns: Iterable[PatchFn] = (),
+    ) -> None:
+        """Start with a merge patch, the object that is patched (for `as_json_patch`), and functions."""
+        super().__init__(src or {})
+        self._reference = body
+        self.fns: list[PatchFn] = list(fns)
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or len(self.fns) > 0
+
+    def __repr__(self) -> str:
+        parts = [super().__repr__()] if len(self) else []
+        parts += [f"fns={self.fns!r}"] if self.fns else []
+        return f"Patch({', '.join(parts)})"
+
+    @property
+    def metadata(self) -> MetaPatch:
+        """The metadata to change."""
+        return MetaPatch(self, ("metadata",))
+
+    @property
+    def meta(self) -> MetaPatch:
+        """The metadata to change."""
+        return MetaPatch(self, ("metadata",))
+
+    @property
+    def spec(self) -> PatchView:
+        """The specification to change."""
+        return PatchView(self, ("spec",))
+
+    @property
+    def status(self) -> PatchView:
+        """The status to change."""
+        return PatchView(self, ("status",))
+
+    def clear(self) -> None:
+        """Forget all changes, the functions too."""
+        super().clear()
+        self.fns.clear()
+
+    def as_json_patch(self, body: Mapping[str, Any] | None = None) -> list[Operation]:
+        """The same change as a JSON patch (RFC 6902) of a body: the merge patch first, then the functions.
+
+        Without a body that of the constructor is the reference; ValueError when there is none and the patch is not
+        empty. Never contains `move` or `copy`, so that each operation concerns the stanza of its path only. What the
+        functions raise passes through.
+        """
+        if not self:
+            return []
+        reference = self._reference if body is None else body
+        if reference is None:
+            raise ValueError(
+                "A JSON patch is computed against the object that it changes, and none was given: "
+                "pass it as as_json_patch(body) or Patch(body=body)."
+            )
+        return json_diff(reference, lay_over(reference, self))
+
+
+def lay_over(raw: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A body as it will be once the patch is applied, its functions included; neither argument is changed.
+
+    Stanzas that are in the patch only because something was set and deleted in them are not made. What the functions
+    raise passes through.
+    """
+    changes = {key: value for key, value in patch.items() if value != {} or key not in _AUTOMATIC}
+    metadata = changes.get("metadata")
+    if isinstance(metadata, Mapping) and any(metadata.get(key) == {} for key in _AUTOMATIC_META):
+        changes["metadata"] = {
+            key: value for key, value in metadata.items() if value != {} or key not in _AUTOMATIC_META
+        }
+    result: dict[str, Any] = merge_patch(raw, changes)
+    for fn in getattr(patch, "fns", ()):
+        fn(result)
+    return result
+
+
+def compose(target: Patch, later: Mapping[str, Any]) -> None:
+    """Merge a later patch into a patch, as if both had been gathered in one: mappings merge, else the later wins.
+
+    The functions of the later one come after those of the target. The later patch is neither changed nor shared.
+    """
+    _merge(target, later)
+    target.fns.extend(getattr(later, "fns", ()))
+
+
+_AUTOMATIC = frozenset({"metadata", "spec", "status"})
+_AUTOMATIC_META = frozenset({"labels", "annotations"})
+
+
+def _merge(target: dict[str, Any], later: Mapping[str, Any]) -> None:
+    for key, value in later.items():
+        known = target.get(key)
+        if isinstance(known, dict) and isinstance(value, Mapping):
+            _merge(known, value)
+        else:
+            target[key] = copy(value)

@@ -1,0 +1,312 @@
+"""Views show handlers an object: read-only mappings over one raw body, its stanzas and its metadata.
+
+Views are read-only at the top: they have no way to assign or delete a key, and changes are made by a `Patch`. What they
+hold is plain: nested values are real dicts and lists, owned by whoever decoded the body, and changing those changes only
+this decoded copy. Views are live: when the body is given another content, all its views show it.
+
+A stanza that is absent, or null, looks like `{}`. Views are equal to any mapping with the same content; they are copied,
+pickled, and turned into plain data by `dict()`. They may be read from any thread.
+"""
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, cast
+
+V = TypeVar("V")
+
+Labels: TypeAlias = Mapping[str, str]
+"""The labels of an object: a live view, empty when there are none."""
+Annotations: TypeAlias = Mapping[str, str]
+"""The annotations of an object: a live view, empty when there are none."""
+BodyEssence: TypeAlias = dict[str, Any]
+"""What is compared to detect changes: the body without what the system writes."""
+RawEventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] | None
+"""The type of a watch event; None for an object that was listed."""
+
+
+class RawMeta(TypedDict, total=False):
+    """The metadata as the API has it; the fields that are spoken of most."""
+
+    uid: str
+    name: str
+    namespace: str
+    generateName: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    finalizers: list[str]
+    ownerReferences: list[dict[str, Any]]
+    resourceVersion: str
+    generation: int
+    creationTimestamp: str
+    deletionTimestamp: str
+
+
+class RawBody(TypedDict, total=False):
+    """An object as the API has it; kinds have other stanzas too."""
+
+    apiVersion: str
+    kind: str
+    metadata: RawMeta
+    spec: dict[str, Any]
+    status: dict[str, Any]
+
+
+class RawEvent(TypedDict):
+    """A watch event as the API sent it."""
+
+    type: RawEventType
+    object: dict[str, Any]
+
+
+class ObjectReference(TypedDict, total=False):
+    """How one object names another one. Fields that are unknown, or empty, are absent."""
+
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    namespace: str
+
+
+class OwnerReference(TypedDict, total=False):
+    """One entry of `metadata.ownerReferences`."""
+
+    controller: bool
+    blockOwnerDeletion: bool
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+
+
+_EMPTY: dict[str, Any] = {}
+
+
+class View(Mapping[str, V], Generic[V]):
+    """A read-only mapping over a dict that may be exchanged behind it; each call sees one of them as a whole."""
+
+    __slots__ = ()
+
+    @property
+    def _data(self) -> dict[str, V]:
+        raise NotImplementedError
+
+    def __getitem__(self, key: str) -> V:
+        return self._data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._data
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default when the key is absent."""
+        return self._data.get(key, default)
+
+    def keys(self) -> KeysView[str]:
+        """The keys of what the view shows now."""
+        return self._data.keys()
+
+    def values(self) -> ValuesView[V]:
+        """The values of what the view shows now."""
+        return self._data.values()
+
+    def items(self) -> ItemsView[str, V]:
+        """The items of what the view shows now."""
+        return self._data.items()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, View):
+            return bool(self._data == other._data)
+        if isinstance(other, Mapping):
+            return bool(self._data == dict(other))
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as dicts: equal by content, which changes
+
+    def __repr__(self) -> str:
+        return repr(self._data)
+
+
+class _Source:
+    """Where all views of one body look: exchanging its content changes what all of them show.
+
+    Views hold this and not each other, so that a body is freed with its last view, without a garbage collection.
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+
+
+class _Stanza(View[V]):
+    """A mapping inside of a body, found anew at each access."""
+
+    __slots__ = ("_source",)
+    _key = ""
+
+    def __init__(self, body: "Mapping[str, Any] | _Source") -> None:
+        """Show a stanza of the body; the argument is the whole body, not the stanza."""
+        self._source = body if type(body) is _Source else _source_of(body)
+
+    @property
+    def _data(self) -> dict[str, V]:
+        return self._source.raw.get(self._key) or _EMPTY
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ({self._key: self._data},)
+
+
+class Spec(_Stanza[Any]):
+    """The `spec` of a body."""
+
+    __slots__ = ()
+    _key = "spec"
+
+
+class Status(_Stanza[Any]):
+    """The `status` of a body."""
+
+    __slots__ = ()
+    _key = "status"
+
+
+class _MetaStanza(_Stanza[str]):
+    __slots__ = ()
+
+    @property
+    def _data(self) -> dict[str, str]:
+        metadata = self._source.raw.get("metadata") or _EMPTY
+        return metadata.get(self._key) or _EMPTY
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ({"metadata": {self._key: self._data}},)
+
+
+class LabelsView(_MetaStanza):
+    """The `metadata.labels` of a body."""
+
+    __slots__ = ()
+    _key = "labels"
+
+
+class AnnotationsView(_MetaStanza):
+    """The `metadata.annotations` of a body."""
+
+    __slots__ = ()
+    _key = "annotations"
+
+
+class Meta(_Stanza[Any]):
+    """The `metadata` of a body. What is asked for by attribute is None when it is absent, as `namespace` is."""
+
+    __slots__ = ("_annotations", "_labels")
+    _key = "metadata"
+
+    def __init__(self, body: Mapping[str, Any] | _Source) -> None:
+        """Show the metadata of the body; the argument is the whole body, not the metadata."""
+        super().__init__(body)
+        self._labels: LabelsView | None = None
+        self._annotations: AnnotationsView | None = None
+
+    @property
+    def labels(self) -> Labels:
+        """The labels; empty when there are none."""
+        if self._labels is None:
+            self._labels = LabelsView(self._source)
+        return self._labels
+
+    @property
+    def annotations(self) -> Annotations:
+        """The annotations; empty when there are none."""
+        if self._annotations is None:
+            self._annotations = AnnotationsView(self._source)
+        return self._annotations
+
+    # `uid` and `name` are typed as always there: of objects that were read from a cluster they are.
+
+    @property
+    def uid(self) -> str:
+        """What tells the object from its namesakes, earlier and later."""
+        return self._data.get("uid")  # type: ignore[return-value]
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._data.get("name")  # type: ignore[return-value]
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace; None for cluster-scoped objects."""
+        return self._data.get("namespace")
+
+    @property
+    def creation_timestamp(self) -> str | None:
+        """When the object was created, as the API writes it."""
+        return self._data.get("creationTimestamp")
+
+    @property
+    def deletion_timestamp(self) -> str | None:
+        """When the object was, or will be, marked for deletion; None when it is not."""
+        return self._data.get("deletionTimestamp")
+
+
+class Body(View[Any]):
+    """A whole object. `metadata` and `meta` are the same view."""
+
+    __slots__ = ("_metadata", "_source", "_spec", "_status")
+
+    def __init__(self, raw: Mapping[str, Any] | RawBody) -> None:
+        """Show a decoded object, which is neither copied nor changed; another body's content is shared with it."""
+        # The exact type first: asking whether something is a Mapping is slow, and bodies are made for each event.
+        self._source = _Source(cast("dict[str, Any]", raw) if type(raw) is dict else _source_of(raw).raw)
+        self._metadata: Meta | None = None
+        self._spec: Spec | None = None
+        self._status: Status | None = None
+
+    @property
+    def _data(self) -> dict[str, Any]:
+        return self._source.raw
+
+    @property
+    def metadata(self) -> Meta:
+        """The metadata; looks empty when there is none."""
+        if self._metadata is None:
+            self._metadata = Meta(self._source)
+        return self._metadata
+
+    @property
+    def meta(self) -> Meta:
+        """The metadata; looks empty when there is none."""
+        return self.metadata
+
+    @property
+    def spec(self) -> Spec:
+        """The specification; looks empty when there is none."""
+        if self._spec is None:
+            self._spec = Spec(self._source)
+        return self._spec
+
+    @property
+    def status(self) -> Status:
+        """The status; looks empty when there is none."""
+        if self._status is None:
+            self._status = Status(self._source)
+        return self._status
+
+    def _replace_with(self, raw: dict[str, Any]) -> None:
+        """Show another version of the object from now on, in this view and in all that were taken from it."""
+        self._source.raw = raw
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._source.raw,)
+
+
+def _source_of(body: Any) -> _Source:
+    if isinstance(body, Body):
+        return body._source
+    return _Source(body if isinstance(body, dict) else dict(body))

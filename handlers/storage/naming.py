@@ -1,0 +1,160 @@
+"""Annotations are named here, so that every id fits, and so that operators tell their own annotations from others'.
+
+Kopf has had two ways to form names; both are written for rollbacks, and the newer is read first. Both are Kopf's to the
+byte, for all names that the API accepts. Where it accepts neither (Kopf's own patch would be refused), a third name is used.
+"""
+
+import base64
+import hashlib
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ..causation.patch import Patch
+from ..causation.views import Body, BodyEssence
+
+DEFAULT_PREFIX = "kopf.zalando.org"
+LONGEST_PREFIX = 253 - 64
+LONGEST_NAME = 63
+
+_MARKER = "kopf-managed"
+_ACCEPTED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_REFUSED = re.compile(r"[^-A-Za-z0-9_.]")
+
+
+class StoredStateError(ValueError):
+    """What is stored on an object under one of our names cannot be read; somebody else has written it."""
+
+    def __init__(self, body: Mapping[str, Any], place: str, finding: str) -> None:
+        meta = Body(body).metadata
+        where = f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+        super().__init__(
+            f"Expected {place} of {body.get('kind') or 'the object'} {where} to hold what a Kopf-compatible operator "
+            f"wrote; {finding}. Repair it, or remove it: then the object is handled as if it had never been stored."
+        )
+
+
+class KeyForming:
+    """Forms annotation keys (`prefix/name`) from the ids of handlers and other raw keys."""
+
+    prefix: str
+    v1: bool
+
+    def __init__(self, *, prefix: str | None = DEFAULT_PREFIX, v1: bool = True) -> None:
+        """Take a prefix (a DNS name) for all keys; `v1` also writes the older form of long keys.
+
+        Raises ValueError for an empty prefix.
+        """
+        if not prefix:
+            raise ValueError(
+                "Annotations storages must be prefixed: give a DNS name, such as 'my-operator.example.com'."
+            )
+        if len(prefix) > LONGEST_PREFIX:
+            message = "The annotations prefix is too long. It can cause errors when patching."
+            warnings.warn(message, UserWarning, stacklevel=3)
+        self.prefix = prefix
+        self.v1 = v1
+
+    def make_keys(self, key: str, *, body: Mapping[str, Any] | None = None) -> list[str]:
+        """The keys as Kopf forms them, the one to read first first. The body tells collisions (see `mark_key`)."""
+        marked = key if body is None else self.mark_key(key, body=body)
+        newer = self.make_v2_key(marked)
+        older = self.make_v1_key(marked) if self.v1 else newer
+        return [newer] if older == newer else [newer, older]
+
+    def usable_keys(self, key: str, *, body: Mapping[str, Any]) -> list[str]:
+        """The keys to read and write: those of `make_keys` that the API accepts; one of ours when it accepts none."""
+        keys = self.make_keys(key, body=body)
+        usable = [made for made in keys if _ACCEPTED.fullmatch(made.rpartition("/")[2])]
+        return usable or [self._repaired(self.mark_key(key, body=body))]
+
+    def mark_key(self, key: str, *, body: Mapping[str, Any]) -> str:
+        """Tell a ReplicaSet of a Deployment from the Deployment: Kubernetes copies annotations from that to this."""
+        if body.get("kind") == "ReplicaSet":
+            owners = Body(body).metadata.get("ownerReferences") or ()
+            if any(owner.get("kind") == "Deployment" for owner in owners):
+                return f"{key}-ofDRS"
+        return key
+
+    def make_v2_key(self, key: str, max_length: int = LONGEST_NAME) -> str:
+        """The newer form: the name alone is limited, and made unique by a hash of the raw key when it is cut."""
+        suffix = self.make_suffix(key) if len(key) > max_length else ""
+        return f"{self.prefix}/{self.make_safe_key(key)[: max_length - len(suffix)]}{suffix}"
+
+    def make_v1_key(self, key: str, max_length: int = LONGEST_NAME) -> str:
+        """The older form: prefix and name are limited together, and the hash is that of the safe key.
+
+        For prefixes about as long as the limit the arithmetic goes wrong and cuts nothing, or too much, as in Kopf.
+        """
+        safe = self.make_safe_key(key)
+        left = max_length - len(self.prefix) - 1
+        suffix = self.make_suffix(safe) if len(safe) > left else ""
+        return f"{self.prefix}/{safe[: left - len(suffix)]}{suffix}"
+
+    @staticmethod
+    def make_safe_key(key: str) -> str:
+        """The key without those characters of ids that names must not have: `/`, `<`, `>`."""
+        return key.replace("/", ".").replace("<", "_").replace(">", "_")
+
+    @staticmethod
+    def make_suffix(key: str) -> str:
+        """A short hash of the key, with a dash before it, that can end a name."""
+        digest = hashlib.blake2b(key.encode("utf-8"), digest_size=4).digest()
+        return f"-{base64.b64encode(digest, altchars=b'-.').decode('ascii')}".rstrip("=-.")
+
+    def _repaired(self, key: str) -> str:
+        suffix = f"-{hashlib.blake2b(key.encode('utf-8'), digest_size=4).hexdigest()}"
+        name = _REFUSED.sub("_", self.make_safe_key(key)).lstrip("-_.")[: LONGEST_NAME - len(suffix)] or "id"
+        return f"{self.prefix}/{name}{suffix}"
+
+
+class KeyMarking:
+    """Marks the annotations of operators, so that operators with other prefixes ignore them in their diffs."""
+
+    @staticmethod
+    def store_marker(*, prefix: str, body: Mapping[str, Any], patch: Patch) -> None:
+        """Say that annotations with this prefix are an operator's. Prefixes that start with `kopf.` are known anyway."""
+        marker = f"{prefix}/{_MARKER}"
+        annotations = patch.metadata.annotations
+        if (
+            not prefix.startswith("kopf.")
+            and marker not in Body(body).metadata.annotations
+            and marker not in annotations
+        ):
+            annotations[marker] = "yes"
+
+    @staticmethod
+    def detect_marked_prefixes(keys: Iterable[str]) -> frozenset[str]:
+        """The prefixes among annotation keys that belong to operators."""
+        pairs = [(prefix, name) for prefix, slash, name in (key.partition("/") for key in keys) if slash]
+        return frozenset(
+            prefix
+            for prefix, name in pairs
+            if name == _MARKER or prefix == DEFAULT_PREFIX or prefix.endswith(f".{DEFAULT_PREFIX}")
+        )
+
+
+class StanzaCleaning:
+    """Takes out of essences what is not essential. Essences are changed in place, but nothing they share with a body is."""
+
+    @staticmethod
+    def remove_annotations(essence: BodyEssence, keys_to_remove: Collection[str]) -> None:
+        """Remove annotations by their keys; those that are absent are ignored."""
+        metadata = essence.get("metadata") or {}
+        annotations = metadata.get("annotations") or {}
+        if not annotations.keys().isdisjoint(keys_to_remove):
+            left = {key: value for key, value in annotations.items() if key not in keys_to_remove}
+            essence["metadata"] = {**metadata, "annotations": left}
+
+    @staticmethod
+    def remove_empty_stanzas(essence: BodyEssence) -> None:
+        """Remove the annotations, the labels, the metadata and the status where they are empty."""
+        metadata = essence.get("metadata")
+        if isinstance(metadata, dict):
+            empty = [key for key in ("annotations", "labels") if key in metadata and not metadata[key]]
+            if empty:
+                metadata = essence["metadata"] = {key: metadata[key] for key in metadata if key not in empty}
+        for key in ("metadata", "status"):
+            if key in essence and not essence[key]:
+                del essence[key]

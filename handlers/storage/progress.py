@@ -1,0 +1,295 @@
+"""Progress is what is known of each handler of an unfinished cycle, kept on the object in Kopf's formats to the byte.
+
+A restarted operator, or Kopf itself, goes on from there. Storages hand records on as they are: times stay text, in ISO
+8601, and whoever reads them takes those without an offset (written by Kopf before 1.37) as UTC.
+"""
+
+import json
+from abc import ABCMeta, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any, TypedDict
+
+from ..causation.fields import FieldPath, FieldSpec, ensure, remove, resolve
+from ..causation.patch import Patch
+from ..causation.views import Body, BodyEssence
+from .diffbase import named_field
+from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError
+
+_ABSENT = object()
+
+
+class ProgressRecord(TypedDict, total=False):
+    """What is stored of one handler. Times are ISO 8601 with microseconds and offset; absent is the same as None."""
+
+    started: str | None
+    """The first attempt, or when the handler was first due in this cycle."""
+    stopped: str | None
+    """When it was done, one way or the other."""
+    delayed: str | None
+    """The earliest time of the next attempt."""
+    purpose: str | None
+    """The reason of the cause: create, update, delete, resume; None fits all of them."""
+    retries: int | None
+    """The attempts made."""
+    success: bool | None
+    failure: bool | None
+    message: str | None
+    """The last error."""
+    subrefs: Collection[str] | None
+    """The ids of all sub-handlers, at all levels, sorted."""
+
+
+class ProgressStorage(StanzaCleaning, metaclass=ABCMeta):
+    """Where the records of handlers are kept. Inherit from it to keep them elsewhere. Keys are the ids of handlers."""
+
+    @abstractmethod
+    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+        """The record of a handler; None when there is none."""
+
+    @abstractmethod
+    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        """Remember a record, usually by a change in the patch."""
+
+    @abstractmethod
+    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+        """Forget the record of a handler, both on the object and in the patch; nothing happens when there is none."""
+
+    @abstractmethod
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        """Change something without meaning, so that the object's next event comes; None takes it away again."""
+
+    @abstractmethod
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        """An essence without what this storage keeps on the object. The argument may be given back, but not changed."""
+        return essence
+
+    def flush(self) -> None:
+        """Write what was only gathered so far. By default nothing is gathered."""
+        return
+
+
+class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
+    """Keeps each record in an annotation, as JSON; fields that are None are left out unless it is verbose."""
+
+    def __init__(
+        self,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        verbose: bool = False,
+        touch_key: str = "touch-dummy",
+        v1: bool = True,
+    ) -> None:
+        """Take the prefix of the annotations. Raises ValueError for an empty one."""
+        super().__init__(prefix=prefix, v1=v1)
+        self.verbose = verbose
+        self.touch_key = touch_key
+
+    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+        """The record in the annotation. Raises StoredStateError when that is no JSON object."""
+        annotations = body.metadata.annotations
+        if not annotations:
+            return None
+        for name in self.usable_keys(key, body=body):
+            text = annotations.get(name)
+            if text is not None:
+                record = _decoded(text, body, name)
+                if record is not None:
+                    return record
+        return None
+
+    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        """Put the annotation into the patch, whatever the object has now."""
+        kept = {field: value for field, value in record.items() if self.verbose or value is not None}
+        text = json.dumps(kept, separators=(",", ":"), default=list)
+        for name in self.usable_keys(key, body=body):
+            patch.metadata.annotations[name] = text
+        self.store_marker(prefix=self.prefix, body=body, patch=patch)
+
+    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+        """Remove the annotation."""
+        for name in self.usable_keys(key, body=body):
+            _discard(("metadata", "annotations", name), body, patch)
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        """Set the annotation made for it, or remove it."""
+        for name in self.usable_keys(self.touch_key, body=body):
+            if value is None:
+                _discard(("metadata", "annotations", name), body, patch)
+            elif body.metadata.annotations.get(name) != value:
+                patch.metadata.annotations[name] = value
+                self.store_marker(prefix=self.prefix, body=body, patch=patch)
+
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        """The essence without all annotations with this prefix."""
+        cleared = dict(essence)
+        annotations = (cleared.get("metadata") or {}).get("annotations") or {}
+        own = f"{self.prefix}/"
+        self.remove_annotations(cleared, {name for name in annotations if name.startswith(own)})
+        self.remove_empty_stanzas(cleared)
+        return cleared
+
+
+class StatusProgressStorage(ProgressStorage):
+    """Keeps the records in a field, of the status usually, as a mapping by id. The resource's schema must allow it."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "kopf",
+        field: FieldSpec = "status.{name}.progress",
+        touch_field: FieldSpec = "status.{name}.dummy",
+    ) -> None:
+        """Take the fields, in which `{name}` stands for the name of the operator."""
+        super().__init__()
+        self._name = name
+        self._field = named_field(field, name)
+        self._touch_field = named_field(touch_field, name)
+
+    @property
+    def field(self) -> FieldPath:
+        """Where the records are; can be set as users write fields."""
+        return self._field
+
+    @field.setter
+    def field(self, field: FieldSpec) -> None:
+        self._field = named_field(field, self._name)
+
+    @property
+    def touch_field(self) -> FieldPath:
+        """What is changed for a touch; can be set as users write fields."""
+        return self._touch_field
+
+    @touch_field.setter
+    def touch_field(self, field: FieldSpec) -> None:
+        self._touch_field = named_field(field, self._name)
+
+    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+        """The record in the field; what is no mapping is not a record."""
+        record = resolve(body, (*self.field, key))
+        return record if isinstance(record, dict) else None  # type: ignore[return-value]
+
+    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        """Put the record into the patch, whatever the object has now."""
+        subrefs = record.get("subrefs")
+        kept = {**record, "subrefs": list(subrefs)} if subrefs is not None else dict(record)
+        ensure(patch, (*self.field, key), kept)
+
+    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+        """Remove the record from the field."""
+        _discard((*self.field, key), body, patch)
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        """Set the field made for it, or remove it."""
+        if value is None:
+            _discard(self.touch_field, body, patch)
+        elif resolve(body, self.touch_field) != value:
+            ensure(patch, self.touch_field, value)
+
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        """The essence without the field."""
+        cleared = _unshared(essence, self.field)
+        remove(cleared, self.field)
+        self.remove_empty_stanzas(cleared)
+        return cleared
+
+
+class _FadingStatusProgressStorage(StatusProgressStorage):
+    """Reads and purges what was kept in the status in the past, and writes nothing."""
+
+    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        """Store nothing."""
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        """Touch nothing."""
+
+
+class MultiProgressStorage(ProgressStorage):
+    """Keeps records in several storages at once, for the move from one to another: the first that has one is read."""
+
+    def __init__(self, storages: Collection[ProgressStorage]) -> None:
+        """Take the storages, the one to read first first."""
+        super().__init__()
+        self.storages = storages
+
+    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+        """The record in the first storage that has one."""
+        for storage in self.storages:
+            record = storage.fetch(key=key, body=body)
+            if record is not None:
+                return record
+        return None
+
+    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        """Remember the record in all storages."""
+        for storage in self.storages:
+            storage.store(key=key, record=record, body=body, patch=patch)
+
+    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+        """Forget the record in all storages."""
+        for storage in self.storages:
+            storage.purge(key=key, body=body, patch=patch)
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        """Touch the object in the way of each storage."""
+        for storage in self.storages:
+            storage.touch(body=body, patch=patch, value=value)
+
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        """The essence without what any of the storages keeps."""
+        for storage in self.storages:
+            essence = storage.clear(essence=essence)
+        return essence
+
+    def flush(self) -> None:
+        """Let each storage write what it gathered."""
+        for storage in self.storages:
+            storage.flush()
+
+
+class SmartProgressStorage(MultiProgressStorage):
+    """The default: annotations; what older operators left in the status is read and removed, but not written."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "kopf",
+        field: FieldSpec = "status.{name}.progress",
+        touch_key: str = "touch-dummy",
+        touch_field: FieldSpec = "status.{name}.dummy",
+        prefix: str = DEFAULT_PREFIX,
+        v1: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        """Take what the two storages take."""
+        super().__init__(
+            [
+                AnnotationsProgressStorage(prefix=prefix, verbose=verbose, touch_key=touch_key, v1=v1),
+                _FadingStatusProgressStorage(name=name, field=field, touch_field=touch_field),
+            ]
+        )
+
+
+def _decoded(text: Any, body: Body, name: str) -> ProgressRecord | None:
+    try:
+        record = json.loads(text)
+    except (TypeError, ValueError) as exc:
+        raise StoredStateError(body, f"the annotation {name!r}", f"it is no JSON: {exc}") from exc
+    if record is not None and not isinstance(record, dict):
+        raise StoredStateError(body, f"the annotation {name!r}", f"it is no JSON object but {record!r}")
+    return record  # type: ignore[return-value]
+
+
+def _discard(path: FieldPath, body: Body, patch: Patch) -> None:
+    """Delete a value where the object has it, and drop what the patch would have set."""
+    if resolve(body, path) is not None:
+        ensure(patch, path, None)
+    elif resolve(patch, path, _ABSENT) is not _ABSENT:
+        remove(patch, path)
+
+
+def _unshared(essence: Mapping[str, Any], path: FieldPath) -> dict[str, Any]:
+    """A copy whose mappings on the path are its own."""
+    own = dict(essence)
+    if path and isinstance(own.get(path[0]), Mapping):
+        own[path[0]] = _unshared(own[path[0]], path[1:])
+    return own
