@@ -1,1 +1,10 @@
-"""`ctl.sandbox`: an embedded Kubernetes API server, in process or as a command."""
+"""`ctl.sandbox` is an embedded Kubernetes API server, in process or as a command.
+
+It speaks to real clients over real sockets and imports nothing else of this package.
+"""
+
+from .faults import Faults, LoggedRequest, Match, RequestLog, Rule
+from .server import Sandbox, SandboxSettings
+from .status import Refused
+
+__all__ = ["Faults", "LoggedRequest", "Match", "Refused", "RequestLog", "Rule", "Sandbox", "SandboxSettings"]

@@ -1,0 +1,271 @@
+"""The API turns a request into an answer: it finds the resource, applies the verb, encodes the outcome."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from . import discovery, openapi, reading, rendering, status
+from .cascades import Cascades
+from .deletion import options_from
+from .reading import Page
+from .registry import Registry
+from .rendering import JSON, Form
+from .resources import Resource
+from .reviews import review
+from .store import Store
+from .verbs import Call, Target, Verbs
+from .watches import View
+
+VERSION: Final = {
+    "major": "1",
+    "minor": "37",
+    "emulationMajor": "1",
+    "emulationMinor": "37",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "36",
+    "gitVersion": "v1.37.1",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-09-15T00:00:00Z",
+    "goVersion": "go1.26.8",
+    "compiler": "gc",
+    "platform": "linux/amd64",
+}
+_HEALTH: Final = frozenset({"/healthz", "/readyz", "/livez", "/healthz/ping", "/readyz/ping", "/livez/ping"})
+_BODY_TYPES: Final = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request as far as the API looks at it. `query` holds the first value of each parameter."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    accept: str = ""
+    content_type: str = JSON
+    body: bytes = b""
+
+    @property
+    def watching(self) -> bool:
+        """Whether a GET asks for a stream instead of a list."""
+        return self.method == "GET" and self.query.get("watch") in ("true", "1", "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer."""
+
+    code: int
+    body: bytes
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def answer_refusal(refused: status.Refused) -> Answer:
+    """The answer that a refusal is."""
+    headers: dict[str, str] = {}
+    if refused.details and "retryAfterSeconds" in refused.details:
+        headers["Retry-After"] = str(refused.details["retryAfterSeconds"])
+    return Answer(refused.code, msgspec.json.encode(refused.status()), JSON, headers)
+
+
+def _document(body: Any, content_type: str = JSON) -> Answer:
+    if body is None:
+        raise status.no_such_path()
+    return Answer(200, msgspec.json.encode(body), content_type)
+
+
+class Api:
+    """The whole server without its wire. `address` is what discovery tells clients to connect to."""
+
+    def __init__(self, store: Store, registry: Registry, cascades: Cascades, verbs: Verbs) -> None:
+        self.address = ""
+        self._store = store
+        self._registry = registry
+        self._cascades = cascades
+        self._verbs = verbs
+
+    def answer(self, request: Request, call: Call) -> Answer | View:
+        """The answer, or the view of a watch to be opened. Refusals are raised as `status.Refused`."""
+        parts = [part for part in request.path.split("/") if part]
+        if parts[:1] == ["api"] and len(parts) > 2 and parts[1] == "v1":
+            return self._resource(request, call, ("", "v1"), parts[2:])
+        if parts[:1] == ["apis"] and len(parts) > 3:
+            return self._resource(request, call, (parts[1], parts[2]), parts[3:])
+        if request.method != "GET":
+            raise status.no_such_path()
+        return self._fixed(request, parts)
+
+    def _fixed(self, request: Request, parts: list[str]) -> Answer:
+        """Discovery, versions, health and OpenAPI."""
+        if request.path in _HEALTH:
+            return Answer(200, b"ok", "text/plain; charset=utf-8")
+        match parts:
+            case ["version"]:
+                return _document(VERSION)
+            case ["openapi", "v2"]:
+                return _document(openapi.version2(self._registry))
+            case ["openapi", "v3"]:
+                return _document(openapi.root(self._registry))
+            case ["openapi", "v3", *rest]:
+                return _document(openapi.version3(self._registry, "/".join(rest)))
+            case ["api" | "apis"] if discovery.wants_aggregated(request.accept):
+                found = discovery.aggregated(self._registry, core=parts == ["api"])
+                return _document(found, discovery.AGGREGATED)
+            case ["api"]:
+                return _document(discovery.api_versions(self.address))
+            case ["apis"]:
+                return _document(discovery.api_groups(self._registry))
+            case ["apis", group] if self._registry.versions(group):
+                head = {"kind": "APIGroup", "apiVersion": "v1"}
+                return _document(head | discovery.api_group(self._registry, group))
+            case ["api", version]:
+                return _document(discovery.api_resources(self._registry, "", version))
+            case ["apis", group, version]:
+                return _document(discovery.api_resources(self._registry, group, version))
+        raise status.no_such_path()
+
+    def _resource(self, request: Request, call: Call, version: tuple[str, str], rest: list[str]) -> Answer | View:
+        target = self._target(version, rest)
+        verb = _verb(request, target)
+        if verb not in target.resource.verbs:
+            raise status.method_not_allowed()
+        form = rendering.negotiate(request.accept, request.query)
+        if verb in ("list", "watch", "get"):
+            return self._read(request, target, verb, (form, call.now))
+        call = replace(call, dry_run=_dry_run(request.query))
+        found = self._write(request, target, verb, (form, call))
+        self._cascades.settle(call)
+        return found
+
+    def _target(self, version: tuple[str, str], rest: list[str]) -> Target:
+        """What a path below a group and version is about. Raises a 404."""
+        namespace: str | None = None
+        if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in ("status", "finalize")):
+            namespace, rest = rest[1], rest[2:]
+        resource = self._registry.find(*version, rest[0])
+        if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+            raise status.no_such_path()
+        name = rest[1] if len(rest) > 1 else ""
+        subresource = rest[2] if len(rest) > 2 else ""
+        if subresource and not (subresource == "status" and resource.has_status):
+            raise status.no_such_path()
+        if name and resource.namespaced and namespace is None:
+            raise status.no_such_path()
+        return Target(resource, namespace, name, subresource)
+
+    def _read(self, request: Request, target: Target, verb: str, how: tuple[Form, str]) -> Answer | View:
+        form, now = how
+        resource = target.resource
+        if verb == "get":
+            stored = self._store.get(resource, target.namespace, target.name)
+            if stored is None:
+                raise status.not_found(resource.subject, target.name)
+            return Answer(200, rendering.one(resource, stored, form, now))
+        selection = reading.selection_of(resource, target.namespace, _narrowed(request.query, target.name))
+        if verb == "watch":
+            reading.check_watch(request.query)
+            return View(resource, selection, form)
+        page = reading.list_page(self._store, resource, selection, request.query)
+        return Answer(200, rendering.page(resource, page, form, now))
+
+    def _write(self, request: Request, target: Target, verb: str, how: tuple[Form, Call]) -> Answer:
+        form, call = how
+        resource = target.resource
+        if verb == "patch":
+            stored = self._verbs.patch(target, request.body, request.content_type, call)
+            return Answer(200, rendering.one(resource, stored, form, call.now))
+        if verb in ("delete", "deletecollection"):
+            return self._delete(request, target, verb, how)
+        body = _body(request)
+        if not isinstance(body, dict):
+            raise status.bad_request("the object provided is unrecognized: it must be a JSON object")
+        if resource.verbs == ("create",):
+            return Answer(201, msgspec.json.encode(review(resource, body)))
+        if verb == "create":
+            stored = self._verbs.create(target, body, call)
+            return Answer(201, rendering.one(resource, stored, form, call.now))
+        stored, new = self._verbs.replace(target, body, call)
+        return Answer(201 if new else 200, rendering.one(resource, stored, form, call.now))
+
+    def _delete(self, request: Request, target: Target, verb: str, how: tuple[Form, Call]) -> Answer:
+        form, call = how
+        resource = target.resource
+        options = options_from(request.query, _body(request) if request.body else None)
+        if verb == "delete":
+            removed = self._verbs.delete(target, options, call)
+            if removed.gone and not resource.traits.returns_deleted:
+                done = status.success(resource.subject, target.name, removed.stored.uid)
+                return Answer(200, msgspec.json.encode(done))
+            return Answer(200, rendering.one(resource, removed.stored, form, call.now))
+        selection = reading.selection_of(resource, target.namespace, request.query)
+        items = self._store.select(resource, selection)
+        for item in items:
+            each = replace(target, namespace=item.namespace or None, name=item.name)
+            self._verbs.delete(each, options, call)
+        return Answer(200, rendering.page(resource, Page(items, self._store.history.current), form, call.now))
+
+
+def _verb(request: Request, target: Target) -> str:
+    """The API verb of a method and path. Raises a 405."""
+    named = bool(target.name)
+    if request.method in ("GET", "HEAD"):
+        if request.watching:
+            return "watch"
+        return "get" if named else "list"
+    verb = {
+        ("POST", False): "create",
+        ("PUT", True): "update",
+        ("PATCH", True): "patch",
+        ("DELETE", True): "delete",
+        ("DELETE", False): "deletecollection",
+    }.get((request.method, named))
+    in_all_namespaces = target.resource.namespaced and target.namespace is None
+    if verb is None or (in_all_namespaces and verb != "deletecollection" and target.resource.verbs != ("create",)):
+        raise status.method_not_allowed()
+    return verb
+
+
+def _narrowed(query: Mapping[str, str], name: str) -> Mapping[str, str]:
+    """A watch of one object is a watch of the collection with its name as field selector."""
+    if not name:
+        return query
+    fields = [part for part in (query.get("fieldSelector", ""), f"metadata.name={name}") if part]
+    return {**query, "fieldSelector": ",".join(fields)}
+
+
+def _dry_run(query: Mapping[str, str]) -> bool:
+    given = query.get("dryRun")
+    if given in (None, ""):
+        return False
+    if given != "All":
+        cause = status.unsupported("dryRun", given, ("All",))
+        raise status.invalid(status.Subject("meta.k8s.io", "", "CreateOptions"), "", [cause])
+    return True
+
+
+def _body(request: Request) -> Any:
+    """The decoded body of a write. Raises a 415 or a 400."""
+    kind = request.content_type.partition(";")[0].strip() or JSON
+    try:
+        if kind in (JSON, "application/octet-stream", "text/plain"):
+            return msgspec.json.decode(request.body)
+        if kind == "application/yaml":
+            return yaml.safe_load(request.body)
+    except (msgspec.DecodeError, yaml.YAMLError) as error:
+        raise status.bad_request(f"the request body could not be decoded as {kind}: {error}") from None
+    raise status.unsupported_media_type(_BODY_TYPES)
+
+
+def resource_of(registry: Registry, manifest: Mapping[str, Any]) -> Resource:
+    """The resource of a manifest. Raises a 404 that names what is not served."""
+    api_version, kind = str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))
+    found = registry.of_kind(api_version, kind)
+    if found is None:
+        message = f'no matches for kind "{kind}" in version "{api_version}": ensure CRDs are loaded first'
+        raise status.Refused(404, "NotFound", message)
+    return found

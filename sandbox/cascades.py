@@ -1,0 +1,194 @@
+"""Cascades do what the server's controllers do after a write: namespaces, definitions, owners."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import definitions, deletion
+from .deletion import DeleteOptions
+from .history import Change, Stored
+from .registry import Registry
+from .resources import Resource
+from .store import Store
+from .verbs import Call, Target, Verbs
+
+
+class Cascades:
+    """The follow-up of changes, done by `settle` after each write and before its answer is sent.
+
+    So a client that has its answer finds the consequences done: a definition is served, an emptied
+    namespace is gone, dependents of a deleted owner are deleted. On the real server this takes a moment.
+    """
+
+    def __init__(self, store: Store, registry: Registry, verbs: Verbs, on_unserved: Callable[[str], None]) -> None:
+        self._store = store
+        self._registry = registry
+        self._verbs = verbs
+        self._on_unserved = on_unserved
+        self._pending: deque[Change] = deque()
+        # Invariant: for each uid the places of the stored objects that name it as an owner.
+        self._dependents: dict[str, set[tuple[str, str]]] = {}
+        # Invariant: the uids of all stored objects.
+        self._living: set[str] = set()
+        store.listen(self._note)
+
+    def _note(self, change: Change) -> None:
+        self._pending.append(change)
+        place = (change.bucket, change.key)
+        if change.previous is not None:
+            for owner in change.previous.owners:
+                found = self._dependents.get(owner, set())
+                found.discard(place)
+                if not found:
+                    self._dependents.pop(owner, None)
+        if change.type == "DELETED":
+            self._living.discard(change.object.uid)
+            return
+        self._living.add(change.object.uid)
+        for owner in change.object.owners:
+            self._dependents.setdefault(owner, set()).add(place)
+
+    def settle(self, call: Call) -> None:
+        """React to all changes since the last call, and to the changes that this makes."""
+        while self._pending:
+            self._react(self._pending.popleft(), call)
+
+    def _react(self, change: Change, call: Call) -> None:
+        if change.bucket == definitions.BUCKET:
+            self._definition(change, call)
+        elif change.bucket == "namespaces":
+            self._namespace(change.object, call)
+        if change.type == "DELETED":
+            self._released(change, call)
+            self._orphaned(change.object.uid, call)
+        elif change.type == "MODIFIED":
+            self._collect(change, call)
+
+    # Definitions
+
+    def _definition(self, change: Change, call: Call) -> None:
+        body = change.object.decode()
+        if change.type == "DELETED":
+            self._registry.uninstall(change.object.name)
+            self._on_unserved(change.object.name)
+            return
+        self._registry.install(body)
+        resource = self._builtin(definitions.BUCKET)
+        current = self._store.get(resource, None, change.object.name)
+        if current is None or current.version != change.version:
+            return
+        if "deletionTimestamp" in body["metadata"]:
+            self._empty_definition(resource, current, call)
+        elif not definitions.established(body):
+            self._verbs.edit(resource, current, lambda found: definitions.establish(found, call.now))
+
+    def _empty_definition(self, resource: Resource, stored: Stored, call: Call) -> None:
+        """Delete the objects of a definition that is being deleted; when none is left, let it go."""
+        custom = next((found for found in self._registry if found.custom and found.bucket == stored.name), None)
+        if custom is not None:
+            for item in list(self._store.bucket(stored.name).objects.values()):
+                self._delete(custom, item, call)
+        if not self._store.bucket(stored.name).objects:
+            self._drop_finalizer(resource, stored, definitions.CLEANUP)
+
+    # Namespaces
+
+    def _namespace(self, stored: Stored, call: Call) -> None:
+        resource = self._builtin("namespaces")
+        current = self._store.get(resource, None, stored.name)
+        if current is None or "deletionTimestamp" not in current.decode()["metadata"]:
+            return
+        held = False
+        for each in self._registry.storages():
+            if each.namespaced:
+                for item in self._in_namespace(each, stored.name):
+                    held = not self._delete(each, item, call) or held
+        if not held:
+            self._verbs.edit(resource, current, _finalize)
+
+    def _in_namespace(self, resource: Resource, namespace: str) -> list[Stored]:
+        objects = self._store.bucket(resource.bucket).objects
+        return [item for item in list(objects.values()) if item.namespace == namespace]
+
+    def _released(self, change: Change, call: Call) -> None:
+        """A namespace or definition that waits for its last object may go now."""
+        if change.object.namespace:
+            self._namespace(_named(change.object.namespace), call)
+        resource = self._builtin(definitions.BUCKET)
+        definition = self._store.get(resource, None, change.bucket)
+        if definition is not None and "deletionTimestamp" in definition.decode()["metadata"]:
+            self._empty_definition(resource, definition, call)
+
+    # Owners
+
+    def _owned(self, uid: str) -> Iterator[tuple[Resource, Stored]]:
+        for bucket, key in sorted(self._dependents.get(uid, ())):
+            resource = self._builtin(bucket)
+            stored = self._store.bucket(bucket).objects.get(key)
+            if stored is not None:
+                yield resource, stored
+
+    def _orphaned(self, uid: str, call: Call) -> None:
+        """Delete the objects whose last living owner is gone."""
+        for resource, stored in list(self._owned(uid)):
+            if not any(owner in self._living for owner in stored.owners):
+                self._delete(resource, stored, call)
+
+    def _collect(self, change: Change, call: Call) -> None:
+        """Serve the finalizers that ask for orphaned or for deleted dependents."""
+        resource = self._builtin(change.bucket)
+        stored = self._store.bucket(change.bucket).objects.get(change.key)
+        meta = change.object.decode()["metadata"] if stored is not None else {}
+        finalizers = meta.get("finalizers", ()) if "deletionTimestamp" in meta else ()
+        if stored is None:
+            return
+        uid = change.object.uid
+        if deletion.ORPHAN in finalizers:
+            for each, item in list(self._owned(uid)):
+                self._verbs.edit(each, item, lambda body: _disown(body, uid))
+            self._drop_finalizer(resource, stored, deletion.ORPHAN)
+        elif deletion.FOREGROUND in finalizers:
+            held = False
+            for each, item in list(self._owned(uid)):
+                held = not self._delete(each, item, call, "Foreground") or held
+            if not held:
+                self._drop_finalizer(resource, stored, deletion.FOREGROUND)
+
+    # Means
+
+    def _builtin(self, bucket: str) -> Resource:
+        return next(found for found in self._registry if found.bucket == bucket)
+
+    def _delete(self, resource: Resource, stored: Stored, call: Call, propagation: str | None = None) -> bool:
+        """Delete one object as a controller would; True when it is gone at once."""
+        target = Target(resource, stored.namespace or None, stored.name)
+        if self._store.get(resource, target.namespace, stored.name) is None:
+            return True
+        return self._verbs.delete(target, DeleteOptions(propagation=propagation), call).gone
+
+    def _drop_finalizer(self, resource: Resource, stored: Stored, finalizer: str) -> None:
+        current = self._store.get(resource, stored.namespace or None, stored.name)
+        if current is not None:
+            self._verbs.edit(resource, current, lambda body: _without_finalizer(body, finalizer))
+
+
+def _named(name: str) -> Stored:
+    return Stored(0, name, "", "", b"{}", {}, {})
+
+
+def _finalize(body: dict[str, Any]) -> None:
+    body["spec"] = {key: value for key, value in body.get("spec", {}).items() if key != "finalizers"}
+
+
+def _without_finalizer(body: dict[str, Any], finalizer: str) -> None:
+    kept = [name for name in body["metadata"].get("finalizers", ()) if name != finalizer]
+    body["metadata"].pop("finalizers", None)
+    if kept:
+        body["metadata"]["finalizers"] = kept
+
+
+def _disown(body: dict[str, Any], uid: str) -> None:
+    kept = [owner for owner in body["metadata"].get("ownerReferences", ()) if owner.get("uid") != uid]
+    body["metadata"].pop("ownerReferences", None)
+    if kept:
+        body["metadata"]["ownerReferences"] = kept

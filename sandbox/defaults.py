@@ -1,0 +1,156 @@
+"""Built-in kinds are given the defaults that the real server writes into new objects."""
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final
+
+from . import definitions
+from .resources import Resource
+
+_EMPTY_STATUS: Final = frozenset(
+    {
+        "daemonsets.apps",
+        "deployments.apps",
+        "replicasets.apps",
+        "statefulsets.apps",
+        "jobs.batch",
+        "cronjobs.batch",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "nodes",
+        "resourcequotas",
+    }
+)
+
+
+def _fill(target: dict[str, Any], defaults: dict[str, Any]) -> None:
+    for key, value in defaults.items():
+        if target.get(key) is None:
+            target[key] = value
+
+
+def _stanza(body: dict[str, Any], name: str) -> dict[str, Any]:
+    found = body.get(name)
+    if not isinstance(found, dict):
+        found = body[name] = {}
+    return found
+
+
+def _pod_spec(spec: dict[str, Any]) -> None:
+    _fill(
+        spec,
+        {
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "dnsPolicy": "ClusterFirst",
+            "securityContext": {},
+            "schedulerName": "default-scheduler",
+        },
+    )
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        if isinstance(container, dict):
+            image = str(container.get("image", ""))
+            latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
+            _fill(
+                container,
+                {
+                    "resources": {},
+                    "terminationMessagePath": "/dev/termination-log",
+                    "terminationMessagePolicy": "File",
+                    "imagePullPolicy": "Always" if latest else "IfNotPresent",
+                },
+            )
+
+
+def _pod(body: dict[str, Any]) -> None:
+    spec = _stanza(body, "spec")
+    _pod_spec(spec)
+    _fill(spec, {"enableServiceLinks": True})
+    body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def _workload(body: dict[str, Any]) -> None:
+    template = _stanza(_stanza(body, "spec"), "template")
+    _pod_spec(_stanza(template, "spec"))
+
+
+def _deployment(body: dict[str, Any]) -> None:
+    _workload(body)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+    _fill(
+        body["spec"],
+        {"replicas": 1, "strategy": strategy, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
+    )
+
+
+def _replicas(body: dict[str, Any]) -> None:
+    _workload(body)
+    _fill(body["spec"], {"replicas": 1})
+
+
+def _namespace(body: dict[str, Any]) -> None:
+    metadata = body["metadata"]
+    metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata["name"]}
+    spec = _stanza(body, "spec")
+    spec["finalizers"] = [*dict.fromkeys([*(spec.get("finalizers") or ()), "kubernetes"])]
+    body["status"] = {"phase": "Active"}
+
+
+def _secret(body: dict[str, Any]) -> None:
+    fold_secret(body)
+    _fill(body, {"type": "Opaque"})
+
+
+def fold_secret(body: dict[str, Any]) -> None:
+    """Move a Secret's stringData into data, encoded, in place."""
+    plain = body.pop("stringData", None)
+    if isinstance(plain, dict) and plain:
+        data = _stanza(body, "data")
+        for key, value in plain.items():
+            data[key] = base64.b64encode(str(value).encode()).decode()
+
+
+def _service(body: dict[str, Any]) -> None:
+    spec = _stanza(body, "spec")
+    _fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    for port in spec.get("ports") or ():
+        if isinstance(port, dict):
+            _fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
+    body["status"] = {"loadBalancer": {}}
+
+
+def _event(body: dict[str, Any]) -> None:
+    _fill(body, {"involvedObject": {}, "source": {}, "reportingComponent": "", "reportingInstance": ""})
+    for field in ("firstTimestamp", "lastTimestamp", "eventTime"):
+        body.setdefault(field, None)
+
+
+def _claim(body: dict[str, Any]) -> None:
+    _fill(_stanza(body, "spec"), {"volumeMode": "Filesystem"})
+    body["status"] = {"phase": "Pending"}
+
+
+_DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
+    "namespaces": _namespace,
+    "pods": _pod,
+    "secrets": _secret,
+    "services": _service,
+    "events": _event,
+    "persistentvolumeclaims": _claim,
+    "deployments.apps": _deployment,
+    "replicasets.apps": _replicas,
+    "statefulsets.apps": _replicas,
+    "daemonsets.apps": _workload,
+    "jobs.batch": _workload,
+    definitions.BUCKET: definitions.complete,
+}
+
+
+def fill(resource: Resource, body: dict[str, Any]) -> None:
+    """Write the defaults of a new object into its body (metadata cleaned, name set), in place."""
+    if resource.custom:
+        return
+    if resource.bucket in _EMPTY_STATUS:
+        body["status"] = {}
+    if found := _DEFAULTS.get(resource.bucket):
+        found(body)

@@ -1,0 +1,184 @@
+"""`Sandbox` is a Kubernetes API server inside the process, for tests, demos and development."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+from aiohttp import web
+
+from .api import Api, resource_of
+from .builtin import BUILTIN_NAMESPACES, builtin_resources
+from .cascades import Cascades
+from .faults import Faults, LoggedRequest, RequestLog
+from .history import History
+from .registry import Registry
+from .resources import Resource
+from .store import Store
+from .verbs import Target, Verbs
+from .watches import Hub
+from .wire import Wire, WireSettings
+
+
+def _utc_now() -> datetime:
+    return datetime.now(tz=UTC)
+
+
+@dataclass(frozen=True)
+class SandboxSettings:
+    """What can be set on a sandbox. Times are seconds, sizes are bytes.
+
+    `first_version` is the resourceVersion to count from (the default crosses 9999 -> 10000 soon, so that
+    versions compared as text are found out). `window` is how many changes are kept at least; a version
+    before them is Expired. `watch_buffer` is what a slow watch client may leave unread before it is cut off.
+    With `tokens`, requests need one of them as bearer token. `clock` gives aware datetimes.
+    """
+
+    first_version: int = 9_950
+    window: int = 20_000
+    bookmark_interval: float = 60.0
+    watch_timeout: float = 1800.0
+    watch_buffer: int = 64 * 1024 * 1024
+    tokens: frozenset[str] = frozenset()
+    namespaces: Sequence[str] = BUILTIN_NAMESPACES
+    clock: Callable[[], datetime] = field(default=_utc_now)
+
+
+class Sandbox:
+    """An embedded API server on a port of the loopback interface.
+
+    `async with Sandbox() as sandbox:` serves at `sandbox.url` until the block ends; port 0 takes a free one.
+    Everything lives in memory and on the loop that entered the block. No authentication by default, all
+    namespaces of a fresh cluster, no nodes, nothing runs the pods.
+    """
+
+    def __init__(self, port: int = 0, settings: SandboxSettings = SandboxSettings(), host: str = "127.0.0.1") -> None:
+        self.settings = settings
+        self.host = host
+        self.port = port
+        self.history = History(settings.first_version, settings.window)
+        self.store = Store(self.history)
+        self.registry = Registry(builtin_resources())
+        self._verbs = Verbs(self.store)
+        wiring = WireSettings(self._now, settings.bookmark_interval, settings.watch_timeout, settings.tokens)
+        self._hub = Hub(self.store, self._now, settings.watch_buffer)
+        self._cascades = Cascades(self.store, self.registry, self._verbs, self._hub.end_bucket)
+        self._api = Api(self.store, self.registry, self._cascades, self._verbs)
+        self._wire = Wire(self._api, self._hub, wiring)
+        self._runner: web.ServerRunner | None = None
+        call = self._wire.call()
+        for name in settings.namespaces:
+            self._verbs.create(self._target("v1", "Namespace", None), {"metadata": {"name": name}}, call)
+        self._cascades.settle(call)
+
+    @property
+    def url(self) -> str:
+        """The address of the server, without a trailing slash."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def faults(self) -> Faults:
+        """The hooks that break answers and streams on demand."""
+        return self._wire.faults
+
+    @property
+    def log(self) -> RequestLog:
+        """All recent requests."""
+        return self._wire.log
+
+    @property
+    def write_log(self) -> list[LoggedRequest]:
+        """The recent requests that may have changed something, in order."""
+        return self._wire.log.writes()
+
+    @property
+    def watchers(self) -> int:
+        """How many watches are open."""
+        return len(self._hub)
+
+    def _now(self) -> str:
+        """The current second as the API writes it."""
+        moment: datetime = self.settings.clock()
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the port is taken."""
+        self._runner = web.ServerRunner(self._wire.server(), shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.host, self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        self._api.address = f"{self.host}:{self.port}"
+
+    async def stop(self) -> None:
+        """End all watches and close all connections; harmless when not started."""
+        runner, self._runner = self._runner, None
+        if runner is None:
+            return
+        self._hub.end_all()
+        # One turn lets the streams write their ends before their connections are closed.
+        await asyncio.sleep(0)
+        await runner.cleanup()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def compact(self, version: int | None = None) -> None:
+        """Forget the changes up to a version (default: all): reading from there is answered with 410."""
+        self.history.compact(version)
+
+    def kubeconfig(self, path: str | Path, namespace: str = "default") -> Path:
+        """Write a kubeconfig for this server and return its path."""
+        user: dict[str, Any] = {"token": min(self.settings.tokens)} if self.settings.tokens else {}
+        context = {"cluster": "sandbox", "user": "sandbox", "namespace": namespace}
+        found = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "sandbox", "cluster": {"server": self.url}}],
+            "users": [{"name": "sandbox", "user": user}],
+            "contexts": [{"name": "sandbox", "context": context}],
+            "current-context": "sandbox",
+        }
+        target = Path(path)
+        target.write_text(yaml.safe_dump(found, sort_keys=False), encoding="utf-8")
+        return target
+
+    async def load_manifest(self, text: str) -> list[dict[str, Any]]:
+        """Create the objects of a YAML text (documents and Lists) in order; returns them as stored.
+
+        Raises `status.Refused` for what the server would refuse.
+        """
+        documents = [document for document in yaml.safe_load_all(text) if document]
+        nested = [document.get("items", [document]) for document in documents]
+        return [self.create(item) for items in nested for item in items]
+
+    def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Create one object as a POST would; returns it as stored, whole. Namespaced kinds fall to `default`."""
+        resource = resource_of(self.registry, manifest)
+        given = (manifest.get("metadata") or {}).get("namespace") or "default"
+        target = Target(resource, given if resource.namespaced else None)
+        stored = self._verbs.create(target, manifest, self._wire.call())
+        self._cascades.settle(self._wire.call())
+        return {"apiVersion": resource.group_version, "kind": resource.kind, **stored.decode()}
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str | None = "default") -> dict[str, Any] | None:
+        """One object as stored, whole; None when it does not exist."""
+        resource = self._target(api_version, kind, namespace).resource
+        stored = self.store.get(resource, namespace if resource.namespaced else None, name)
+        if stored is None:
+            return None
+        return {"apiVersion": resource.group_version, "kind": resource.kind, **stored.decode()}
+
+    def _target(self, api_version: str, kind: str, namespace: str | None) -> Target:
+        resource: Resource = resource_of(self.registry, {"apiVersion": api_version, "kind": kind})
+        return Target(resource, namespace)
