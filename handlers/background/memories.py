@@ -1,0 +1,80 @@
+"""Remember per object what the process knows beyond the object itself.
+
+A memory belongs to a uid: a namesake that was created later starts with a new one. Nothing is remembered for objects that
+no handler is for.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..causation.patch import Patch, PatchFn
+from ..causation.views import BodyEssence
+from ..execution.progression import Progress
+
+
+class Memory:
+    """What is remembered of one object.
+
+    `initial`: it was there before this process watched. `handled_once`: a cause of it was finished by this process.
+    `seen_essence`: what the earliest handler that succeeded in the unfinished cycle saw. `progress`: records of the
+    unfinished cycle, whether or not they reached the object. `unwritten`: what the last write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
+    `failures`: consecutive attempts that ended with an error of ours or of the server; `throttled_until`: loop time.
+    """
+
+    __slots__ = (
+        "_memo",
+        "failures",
+        "fns",
+        "handled_once",
+        "initial",
+        "progress",
+        "seen_essence",
+        "throttled_until",
+        "unwritten",
+    )
+
+    def __init__(self, *, initial: bool) -> None:
+        self.initial = initial
+        self.handled_once = False
+        self.seen_essence: BodyEssence | None = None
+        self.progress: Mapping[str, Progress] = {}
+        self.unwritten: Patch | None = None
+        self.fns: list[PatchFn] = []
+        self.failures = 0
+        self.throttled_until: float | None = None
+        self._memo: Any = None
+
+    def memo(self, operator_memo: Any) -> Any:
+        """The object's memo: a shallow copy of the operator's, made at the first question."""
+        if self._memo is None:
+            self._memo = copy.copy(operator_memo)
+        return self._memo
+
+
+class Memories:
+    """The memories of all objects, by uid."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, Memory] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_uid)
+
+    def recall(self, uid: str, *, initial: bool = False) -> Memory:
+        """The memory of an object; a new one is `initial` as said, an old one stays as it is."""
+        memory = self._by_uid.get(uid)
+        if memory is None:
+            memory = self._by_uid[uid] = Memory(initial=initial)
+        return memory
+
+    def find(self, uid: str) -> Memory | None:
+        """The memory of an object, or None when there is none."""
+        return self._by_uid.get(uid)
+
+    def forget(self, uid: str) -> None:
+        """Drop what is known of an object that is gone; nothing happens when nothing is."""
+        self._by_uid.pop(uid, None)

@@ -1,0 +1,263 @@
+"""Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from ..client.errors import is_retriable
+from ..client.objects import Object
+from ..runtime import clock
+from .background.memories import Memory
+from .causation.causes import ChangingCause, Reason
+from .causation.detection import detect_reason
+from .causation.diffs import diff
+from .causation.patch import Patch, compose
+from .causation.views import Body, BodyEssence
+from .declaration.specs import ChangingSpec
+from .environment import Environment, Place
+from .execution.application import Writer
+from .execution.progression import Counts, Progress, Progression, from_record
+from .execution.rounds import Round, Surroundings, ids
+from .loggers import ObjectLogger
+
+TITLES = {
+    Reason.CREATE: "Creation",
+    Reason.UPDATE: "Updating",
+    Reason.DELETE: "Deletion",
+    Reason.RESUME: "Resuming",
+}
+QUIET = {
+    Reason.GONE: "Deleted, really deleted, and we are notified.",
+    Reason.FREE: "Deletion, but we are done with it, and we do not care.",
+    Reason.NOOP: "Something has changed, but we are not interested (the essence is the same).",
+}
+AT_ONCE = 0.0
+
+
+@dataclass(slots=True)
+class Changes:
+    """The change handling of one object in one attempt.
+
+    `patch` is the attempt's: what raw event handlers left in it is written together with the round's outcomes.
+    """
+
+    env: Environment
+    place: Place
+    memory: Memory
+    patch: Patch
+
+    async def handle(self, obj: Object) -> float | None:
+        """Do everything that is due for this version of the object; give the seconds until something is due again.
+
+        None: nothing is, until the object changes. Raises the client's errors when a write was refused or impossible;
+        what was achieved is remembered and goes with the next attempt, unless the server refused it for good.
+        """
+        self._take_unwritten()
+        cause = self._detect(obj)
+        if not await self._settle_leftovers(obj, cause):
+            return AT_ONCE
+        released = await self._settle_finalizer(obj, cause)
+        if released is None:
+            return None
+        if released is not obj:
+            obj = released
+            cause = self._detect(obj)
+        if not self.env.registry.prematch(cause):
+            await self._write_rest(obj, cause)
+            if cause.reason is Reason.DELETE:
+                await self._release(obj, cause)
+            return None
+        if cause.reason in QUIET:
+            return await self._idle(obj, cause)
+        return await self._handle_due(obj, cause)
+
+    # Detection.
+
+    def _detect(self, obj: Object) -> ChangingCause:
+        env, persistence = self.env, self.env.settings.persistence
+        body = Body(obj.body())
+        metadata = obj.metadata()
+        old = persistence.diffbase_storage.fetch(body=body)
+        old = None if old is None else persistence.progress_storage.clear(essence=old)
+        new = self._essence(body)
+        changed = diff(old, new)
+        reason, initial = detect_reason(
+            finalizer=persistence.finalizer in (metadata.finalizers or ()),
+            deleting=metadata.deletion_timestamp is not None,
+            old=old,
+            diff=changed,
+            initial=self.memory.initial and not self.memory.handled_once,
+        )
+        return ChangingCause(
+            logger=ObjectLogger(body=body, settings=env.settings),
+            memo=self.memory.memo(env.memo),
+            indices=env.indices,
+            resource=self.place.resource,
+            patch=self.patch,
+            body=body,
+            initial=initial,
+            reason=reason,
+            old=old,
+            new=new,
+            diff=changed,
+        )
+
+    def _essence(self, body: Body) -> BodyEssence:
+        persistence = self.env.settings.persistence
+        fields = self.env.registry.extra_fields(self.place.resource)
+        essence = persistence.diffbase_storage.build(body=body, extra_fields=fields)
+        return persistence.progress_storage.clear(essence=essence)
+
+    # Writes beside the round.
+
+    def _writer(self, cause: ChangingCause) -> Writer:
+        return Writer(self.env.client, self.place.resource, self.place.seen, cause.logger)
+
+    async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
+        answer, self.memory.fns = await self._writer(cause).write(obj, patch)
+        return answer
+
+    def _take_unwritten(self) -> None:
+        """Go on with what the last attempt gathered and could not write."""
+        unwritten, self.memory.unwritten = self.memory.unwritten, None
+        if unwritten is not None:
+            compose(unwritten, self.patch)
+            self.patch = unwritten
+
+    async def _settle_leftovers(self, obj: Object, cause: ChangingCause) -> bool:
+        """Write what an earlier attempt could not; False when a conflict leaves it for later again."""
+        if not self.memory.fns:
+            return True
+        fns, self.memory.fns = self.memory.fns, []
+        await self._write(cause, obj, Patch(fns=fns))
+        return False
+
+    async def _settle_finalizer(self, obj: Object, cause: ChangingCause) -> Object | None:
+        """Put the finalizer on before anything with side effects runs, or take it off when nobody needs it any more."""
+        finalizer = self.env.settings.persistence.finalizer
+        metadata = obj.metadata()
+        if metadata.deletion_timestamp is not None:
+            return obj
+        present = finalizer in (metadata.finalizers or ())
+        needed = self.env.registry.requires_finalizer(self.place.resource, cause)
+        if needed and not present:
+            return await self._writer(cause).add_finalizer(obj, finalizer)
+        if present and not needed:
+            cause.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
+            return await self._writer(cause).remove_finalizer(obj, finalizer)
+        return obj
+
+    async def _release(self, obj: Object, cause: ChangingCause) -> None:
+        cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
+        await self._writer(cause).remove_finalizer(obj, self.env.settings.persistence.finalizer)
+
+    async def _write_rest(self, obj: Object, cause: ChangingCause) -> None:
+        if self.patch:
+            await self._write(cause, obj, self.patch)
+
+    async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
+        """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
+        cause.logger.debug(QUIET[cause.reason])
+        seen = self.memory.seen_essence
+        if cause.reason is Reason.NOOP:
+            left = self._progression(cause, [])
+            left.purge(cause.body, self.patch, self.env.settings.persistence.progress_storage)
+            if seen is not None and seen != cause.new:
+                # A handler has seen a state that is no more: what it saw is the base of a change of its own.
+                storage = self.env.settings.persistence.diffbase_storage
+                storage.store(body=cause.body, patch=self.patch, essence=seen)
+        self._forget_cycle()
+        await self._write_rest(obj, cause)
+        return AT_ONCE if seen is not None and seen != cause.new else None
+
+    # The round.
+
+    async def _handle_due(self, obj: Object, cause: ChangingCause) -> float | None:
+        logger = cause.logger
+        title = TITLES[cause.reason]
+        logger.debug("%s is in progress: %r", title, cause.body)
+        if cause.diff and cause.reason is Reason.UPDATE:
+            logger.debug("%s diff: %r", title, cause.diff)
+        specs = self.env.registry.changing(cause)
+        progression = self._progression(cause, specs)
+        for old, counts in progression.superseded.items():
+            logger.info("%s", _superseded(old, cause.reason, counts))
+        # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.
+        pristine = msgspec.json.decode(msgspec.json.encode(cause.new)) if specs else cause.new
+        around = Surroundings(
+            settings=self.env.settings,
+            lifecycle=self.env.lifecycle,
+            latest=self.place.latest,
+            write=lambda base, patch: self._write(cause, base, patch),
+        )
+        round_ = Round(cause, progression, obj, around)
+        await round_.run(specs)
+        if self.memory.seen_essence is None and progression.counts.succeeded:
+            self.memory.seen_essence = pristine
+        return await self._conclude(round_, pristine)
+
+    def _progression(self, cause: ChangingCause, specs: list[ChangingSpec]) -> Progression:
+        storage = self.env.settings.persistence.progress_storage
+        remembered = self.memory.progress
+
+        def fetch(handler_id: str) -> Progress | None:
+            record = storage.fetch(key=handler_id, body=cause.body)
+            stored = None if record is None else from_record(record)
+            known = remembered.get(handler_id)
+            if stored is None or (known is not None and known.retries > stored.retries):
+                return known
+            return stored
+
+        owned = ids(self.env.registry.changing_specs(self.place.resource))
+        return Progression.load(cause.reason, dict.fromkeys(owned), ids(specs), fetch, clock.now())
+
+    async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
+        cause, progression = round_.cause, round_.progression
+        self.memory.progress = progression.rearm()
+        done = progression.done
+        essence = self.memory.seen_essence if self.memory.seen_essence is not None else pristine
+        releasing = done and cause.reason is Reason.DELETE
+        try:
+            answer = await round_.conclude(None if essence == cause.old or releasing else essence)
+        except Exception as exc:
+            self._keep(round_, exc)
+            raise
+        if done:
+            if progression.active:
+                counts = progression.counts
+                cause.logger.info(
+                    "%s is processed: %d succeeded; %d failed.", TITLES[cause.reason], counts.succeeded, counts.failed
+                )
+            self._forget_cycle()
+            self.memory.handled_once = True
+        if answer is None:
+            return None
+        if releasing:
+            await self._release(answer, cause)
+            return None
+        if not done:
+            return progression.delay(clock.now())
+        # Own changes of the essence, and those that came meanwhile, get a round of their own.
+        return AT_ONCE if self._essence(Body(answer.body())) != essence else self._finished(cause)
+
+    def _finished(self, cause: ChangingCause) -> float | None:
+        cause.logger.debug("Handling cycle is finished, waiting for new changes.")
+        return None
+
+    def _forget_cycle(self) -> None:
+        self.memory.progress = {}
+        self.memory.seen_essence = None
+
+    def _keep(self, round_: Round, exc: Exception) -> None:
+        """Remember what could not be written; what the server refuses for good is done anew by the handlers."""
+        if is_retriable(exc):
+            self.memory.unwritten = round_.gathered
+        else:
+            self._forget_cycle()
+
+
+def _superseded(old: Reason, new: Reason, counts: Counts) -> str:
+    return (
+        f"{TITLES[old]} is superseded by {TITLES[new].lower()}: {counts.succeeded} succeeded; {counts.failed} failed; "
+        f"{counts.left} left to the moment."
+    )

@@ -1,0 +1,133 @@
+"""What a login handler returns: how to reach the server and who we are there."""
+
+import base64
+import ssl
+import warnings
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from os import PathLike, fsdecode
+from pathlib import Path
+from typing import Any
+
+from ..client.credentials import basic, bearer
+from ..client.endpoint import TLS, Access, Constant, Grant
+from ..client.tls import make_context
+
+AnyPath = str | bytes | PathLike[str] | PathLike[bytes]
+
+_PAIRS = (("ca_path", "ca_data"), ("certificate_path", "certificate_data"), ("private_key_path", "private_key_data"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionInfo:
+    """One endpoint with one set of credentials (Kopf's class, field by field).
+
+    Data is PEM, or base64 of PEM, as text or bytes; a path and data of one thing together raise ValueError. A naive
+    `expiration` is UTC. Of several the highest `priority` is used.
+    """
+
+    server: str
+    priority: int = 0
+    default_namespace: str | None = None
+    expiration: datetime | None = None
+    ca_path: AnyPath | None = None
+    ca_data: str | bytes | None = field(default=None, repr=False)
+    insecure: bool | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    scheme: str | None = None
+    token: str | None = field(default=None, repr=False)
+    certificate_path: AnyPath | None = None
+    certificate_data: str | bytes | None = field(default=None, repr=False)
+    private_key_path: AnyPath | None = None
+    private_key_data: str | bytes | None = field(default=None, repr=False)
+    proxy_url: str | None = None
+    trust_env: bool = False
+
+    def __post_init__(self) -> None:
+        for path, data in _PAIRS:
+            if getattr(self, path) and getattr(self, data):
+                raise ValueError(f"Both {path} and {data} are set for {self.server}; expected at most one of them.")
+
+    @property
+    def expires(self) -> datetime | None:
+        """The expiration as an aware time."""
+        if self.expiration is None or self.expiration.tzinfo is not None:
+            return self.expiration
+        return self.expiration.replace(tzinfo=UTC)
+
+    def as_http_headers(self) -> dict[str, str]:
+        """The headers that log in: Basic with a user and a password, else the scheme with the token, else none."""
+        if self.username and self.password:
+            return dict(basic(self.username, self.password))
+        if self.scheme:
+            return {"Authorization": f"{self.scheme} {self.token}" if self.token else self.scheme}
+        return dict(bearer(self.token)) if self.token else {}
+
+    def as_aiohttp_basic_auth(self) -> None:
+        """Deprecated, gives None: basic credentials are among the headers."""
+        warnings.warn(
+            "as_aiohttp_basic_auth() is deprecated and gives None; use as_http_headers().",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        """A TLS context with the CA and the client certificate; nothing is verified when insecure."""
+        return make_context(as_access(self, "the connection info"), Grant())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AiohttpSession:
+    """A ready `aiohttp.ClientSession` with its own login, used as it is and closed with the operator."""
+
+    server: str
+    aiohttp_session: Any
+    priority: int = 0
+    default_namespace: str | None = None
+    expiration: datetime | None = None
+
+    @property
+    def expires(self) -> datetime | None:
+        """The expiration as an aware time."""
+        if self.expiration is None or self.expiration.tzinfo is not None:
+            return self.expiration
+        return self.expiration.replace(tzinfo=UTC)
+
+
+def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
+    """Put what a login handler returned in the client's terms."""
+    origin = f"login handler {handler_id!r}"
+    if isinstance(info, AiohttpSession):
+        return Access(
+            server=info.server, default_namespace=info.default_namespace, origin=origin, session=info.aiohttp_session
+        )
+    tls = TLS(
+        ca_file=_path(info.ca_path),
+        ca_data=_pem(info.ca_data),
+        certificate_file=_path(info.certificate_path),
+        certificate_data=_pem(info.certificate_data),
+        key_file=_path(info.private_key_path),
+        key_data=_pem(info.private_key_data),
+        insecure=bool(info.insecure),
+    )
+    return Access(
+        server=info.server,
+        tls=tls,
+        credentials=Constant(tuple(info.as_http_headers().items())),
+        default_namespace=info.default_namespace,
+        proxy=info.proxy_url,
+        trust_env=info.trust_env,
+        origin=origin,
+    )
+
+
+def _path(path: AnyPath | None) -> Path | None:
+    return Path(fsdecode(path)) if path else None
+
+
+def _pem(data: str | bytes | None) -> bytes | None:
+    if not data:
+        return None
+    raw = data.encode("ascii") if isinstance(data, str) else data
+    return raw if raw.lstrip().startswith(b"-----BEGIN") else base64.b64decode(raw)

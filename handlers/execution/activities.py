@@ -1,0 +1,71 @@
+"""Run the handlers of the operator itself until each of them is done: startup, cleanup, login, probe."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...runtime import clock
+from ..causation.causes import Activity, ActivityCause
+from ..declaration.registry import OperatorRegistry
+from ..declaration.specs import ActivitySpec
+from ..settings import OperatorSettings
+from .attempts import Call, attempt
+from .outcomes import Outcome
+from .progression import Progress
+
+
+class ActivityError(Exception):
+    """At least one handler of an activity failed for good; the cause is the first one's error."""
+
+    def __init__(self, activity: Activity, outcomes: Mapping[str, Outcome]) -> None:
+        failed = [handler_id for handler_id, outcome in outcomes.items() if outcome.exception is not None]
+        super().__init__(f"One or more handlers failed in the {activity.value} activity: {', '.join(failed)}.")
+        self.outcomes = outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What every activity of one operator shares."""
+
+    registry: OperatorRegistry
+    settings: OperatorSettings
+    memo: Any
+    indices: Mapping[str, Any] = field(default_factory=dict)
+
+    async def run(self, activity: Activity) -> dict[str, Any]:
+        """Run the handlers in order, again and again those that are to be retried; give the results by id.
+
+        The progress lives in memory only. Raises ActivityError when any handler failed for good, after all are done.
+        """
+        specs = self.registry.activities(activity)
+        now = clock.now()
+        known: dict[str, Progress] = {spec.id: Progress(started=now) for spec in specs}
+        ended: dict[str, Outcome] = {}
+        while len(ended) < len(known):
+            for spec in specs:
+                if spec.id not in ended and known[spec.id].due(clock.now()):
+                    outcome = await attempt(self._call(spec, activity, known[spec.id]), self.settings)
+                    known[spec.id] = known[spec.id].after(outcome, clock.now())
+                    if outcome.final:
+                        ended[spec.id] = outcome
+            waits = [progress.delayed for progress in known.values() if not progress.finished and progress.delayed]
+            if waits and len(ended) < len(known):
+                await asyncio.sleep(max(0.0, (min(waits) - clock.now()).total_seconds()))
+            else:
+                await asyncio.sleep(0)
+        error = next((outcome.exception for outcome in ended.values() if outcome.exception is not None), None)
+        if error is not None:
+            raise ActivityError(activity, ended) from error
+        return {handler_id: outcome.result for handler_id, outcome in ended.items() if outcome.result is not None}
+
+    def _call(self, spec: ActivitySpec, activity: Activity, progress: Progress) -> Call:
+        cause = ActivityCause(
+            logger=logging.getLogger(f"kopf.activities.{activity.value}"),
+            memo=self.memo,
+            indices=self.indices,
+            activity=activity,
+            settings=self.settings,
+        )
+        return Call(spec, cause, progress)

@@ -1,0 +1,166 @@
+"""Write a patch to the object: one request for each endpoint that it touches, in an order that survives a crash.
+
+The status goes first, then the main object as the commit: a crash in between repeats a handler rather than loses its
+result. The functions of `patch.fns` come last, as JSON patches that hold only for the version they were computed for.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...client.errors import APIError, Conflict, Invalid, LostAnswer, NotFound, RequestError, is_outcome_unknown
+from ...client.objects import Object
+from ...client.resources import Resource
+from ...client.rest import Client, ListOptions, PatchKind
+from ..causation.patch import Patch, PatchFn
+
+Logger = logging.Logger | logging.LoggerAdapter[Any]
+Ops = Sequence[Mapping[str, Any]]
+
+VERSION_ATTEMPTS = 5
+
+
+class KeepsChanging(Exception):
+    """A write that holds for one version only was refused again and again; the attempt is to be made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes to objects of one resource. `seen` is told each answer, so that the store shows it before the watch does."""
+
+    client: Client
+    resource: Resource
+    seen: Callable[[Object], None]
+    logger: Logger
+
+    async def write(self, base: Object, patch: Patch) -> tuple[Object | None, list[PatchFn]]:
+        """Send the patch; give the server's newest answer, and the functions that a conflict left unapplied.
+
+        The answer is None when the object vanished or another one took its name: that is logged, not raised. Any other
+        refusal is raised as the client's error.
+        """
+        split = "status" in self.resource.subresources
+        status = {"status": patch["status"]} if split and patch.get("status") else None
+        merge = {key: value for key, value in patch.items() if key != "status" or not split}
+        latest = base
+        try:
+            if status:
+                self.logger.debug("Merge-patching the status with: %r", status)
+                latest = await self._send(base, status, PatchKind.MERGE, "status")
+            if merge:
+                self.logger.debug("Merge-patching the resource with: %r", merge)
+                # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
+                merge["metadata"] = {**(merge.get("metadata") or {}), "uid": base.uid}
+                latest = await self._send(base, merge, PatchKind.MERGE)
+            if patch.fns:
+                return await self._apply(latest, list(patch.fns), split=split)
+        except NotFound:
+            return self._vanished()
+        except Invalid as exc:
+            if "metadata.uid" not in str(exc):
+                raise
+            return self._vanished()
+        return latest, []
+
+    def _vanished(self) -> tuple[None, list[PatchFn]]:
+        self.logger.debug("Patching was skipped: the object does not exist anymore.")
+        return None, []
+
+    async def _apply(self, latest: Object, fns: list[PatchFn], *, split: bool) -> tuple[Object, list[PatchFn]]:
+        body = latest.body()
+        ops = Patch(fns=fns).as_json_patch(body)
+        ours = [op for op in ops if not (split and _is_status(op))]
+        theirs = [op for op in ops if split and _is_status(op)]
+        try:
+            if ours:
+                self.logger.debug("JSON-patching the resource with: %r", ours)
+                latest = await self._send(latest, _guarded(latest, ours), PatchKind.JSON)
+            if theirs:
+                self.logger.debug("JSON-patching the status with: %r", theirs)
+                latest = await self._send(latest, _guarded(latest, theirs), PatchKind.JSON, "status")
+        except (Invalid, Conflict, LostAnswer) as exc:
+            self.logger.debug("Could not apply the patch in full due to conflicts; it will be tried again: %s", exc)
+            return latest, fns
+        return latest, []
+
+    async def _send(
+        self, base: Object, content: Mapping[str, Any] | Ops, kind: PatchKind, subresource: str | None = None
+    ) -> Object:
+        answer = await self.client.patch(
+            self.resource, base.name, base.namespace, content, kind=kind, subresource=subresource
+        )
+        self.seen(answer)
+        return answer
+
+    async def read(self, base: Object) -> Object | None:
+        """Read the object from the server: by a list, so that the right to `get` is never needed. None: it vanished."""
+        only = ListOptions(field_selector=f"metadata.name={base.name}")
+        found = await self.client.list(self.resource, base.namespace, only)
+        for obj in found:
+            if obj.uid == base.uid:
+                self.seen(obj)
+                return obj
+        return None
+
+    async def add_finalizer(self, base: Object, finalizer: str) -> Object | None:
+        """Put the finalizer on the object; give the newest version, or None when the object vanished.
+
+        An object that is being deleted by now is given back without it: the server allows no new finalizers there.
+        """
+        self.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
+
+        def ops(known: Sequence[str], *, deleted: bool) -> Ops:
+            if finalizer in known or deleted:
+                return []
+            if not known:
+                return [{"op": "add", "path": "/metadata/finalizers", "value": [finalizer]}]
+            return [{"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}]
+
+        return await self._change_finalizers(base, ops)
+
+    async def remove_finalizer(self, base: Object, finalizer: str) -> Object | None:
+        """Take every occurrence of the finalizer off the object; give the newest version, or None when it vanished."""
+
+        def ops(known: Sequence[str], *, deleted: bool) -> Ops:
+            if known and all(name == finalizer for name in known):
+                return [{"op": "remove", "path": "/metadata/finalizers"}]
+            found = [index for index, name in enumerate(known) if name == finalizer]
+            return [{"op": "remove", "path": f"/metadata/finalizers/{index}"} for index in reversed(found)]
+
+        return await self._change_finalizers(base, ops)
+
+    async def _change_finalizers(self, base: Object, ops: Callable[..., Ops]) -> Object | None:
+        # The list may be changed by others at any time: each try holds for the version it was computed for.
+        latest: Object | None = base
+        for _ in range(VERSION_ATTEMPTS):
+            if latest is None:
+                return None
+            metadata = latest.metadata()
+            wanted = ops(metadata.finalizers or (), deleted=metadata.deletion_timestamp is not None)
+            if not wanted:
+                return latest
+            try:
+                self.logger.debug("JSON-patching the resource with: %r", wanted)
+                return await self._send(latest, _guarded(latest, wanted), PatchKind.JSON)
+            except NotFound:
+                self._vanished()
+                return None
+            except (APIError, RequestError) as exc:
+                # Refused for the version, or applied with a lost answer: the object itself tells which.
+                if not isinstance(exc, (Invalid, Conflict)) and not is_outcome_unknown(exc):
+                    raise
+                latest = await self.read(latest)
+        raise KeepsChanging(
+            f"The finalizers of {self.resource!r} {base.key} could not be changed: the object changed under each of "
+            f"{VERSION_ATTEMPTS} attempts. It will be tried again."
+        )
+
+
+def _is_status(op: Mapping[str, Any]) -> bool:
+    path = str(op["path"])
+    return path == "/status" or path.startswith("/status/")
+
+
+def _guarded(base: Object, ops: Ops) -> Ops:
+    return [{"op": "test", "path": "/metadata/resourceVersion", "value": base.resource_version}, *ops]

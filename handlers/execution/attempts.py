@@ -1,0 +1,92 @@
+"""Make one attempt of one handler: call it unless it is refused, judge how it ended, and say so in the log."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ...runtime import clock
+from ..causation.causes import Cause
+from ..causation.current import handling
+from ..declaration.specs import Spec
+from ..errors import ErrorsMode
+from ..settings import OperatorSettings
+from . import outcomes
+from .invocation import invoke
+from .outcomes import Attempt, Outcome, Verdict
+from .progression import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A handler, the cause it is called for, and what is known of its earlier attempts."""
+
+    spec: Spec
+    cause: Cause
+    progress: Progress
+    default_errors: ErrorsMode = ErrorsMode.TEMPORARY
+    extra: Mapping[str, Any] | None = None
+
+
+async def attempt(
+    call: Call,
+    settings: OperatorSettings,
+    subrefs: Callable[[], Collection[str]] = tuple,
+    after: Callable[[], Any] | None = None,
+) -> Outcome:
+    """Call the handler once and give the outcome; whatever the handler raises becomes one.
+
+    `after` is awaited when the function has returned, as a part of the attempt (implicit sub-handlers); `subrefs` tells
+    then which sub-handlers were declared. Cancellation is logged and passed on.
+    """
+    spec, progress = call.spec, call.progress
+    now = clock.now()
+    runtime = (now - progress.started).total_seconds()
+    known = Attempt(progress.retries, runtime, call.default_errors, settings.execution.default_backoff)
+    refused = outcomes.refuse(spec, known)
+    if refused is not None:
+        return _report(call, refused)
+    logger = call.cause.logger
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug("%s is invoked.", outcomes.label(spec))
+    try:
+        with handling(call.cause):
+            result = await invoke(spec.fn, kwargs(call, now), settings.execution.executor)
+            if after is not None:
+                await after()
+    except asyncio.CancelledError:
+        logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
+        raise
+    except Exception as exc:  # any error of a user's function is an outcome
+        ended = Attempt(
+            progress.retries,
+            (clock.now() - progress.started).total_seconds(),
+            call.default_errors,
+            settings.execution.default_backoff,
+        )
+        return _report(call, outcomes.fail(spec, exc, ended, subrefs()), exc)
+    return _report(call, outcomes.succeed(spec, result, subrefs()))
+
+
+def kwargs(call: Call, now: datetime) -> dict[str, Any]:
+    """What the function is given: the cause's own arguments, the attempt's, and the indices last (they win)."""
+    runtime: timedelta = now - call.progress.started
+    given = {
+        **call.cause.kwargs,
+        "param": call.spec.param,
+        "retry": call.progress.retries,
+        "started": call.progress.started,
+        "runtime": runtime,
+    }
+    if call.extra:
+        given.update(call.extra)
+    given.update(call.cause.indices)
+    return given
+
+
+def _report(call: Call, verdict: Verdict, exc: Exception | None = None) -> Outcome:
+    if call.cause.logger.isEnabledFor(verdict.level):
+        call.cause.logger.log(verdict.level, "%s", verdict.text, exc_info=exc if verdict.traceback else None)
+    return verdict.outcome

@@ -1,0 +1,143 @@
+"""Judge how one attempt of a handler ended: final or not, when to try again, and what the log says.
+
+The rules and the sentences are Kopf's: error modes, back-offs, and the look-ahead that fails a handler at once when
+its next attempt would be refused anyway.
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ..declaration.specs import ActivitySpec, DaemonSpec, IndexingSpec, Spec, TimerSpec, WebhookSpec
+from ..errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError, PermanentError, TemporaryError
+
+
+class UnfinishedSubhandlers(TemporaryError):
+    """A handler's sub-handlers are not all done: the handler is to be called again after `delay` seconds."""
+
+    def __init__(self, delay: float | None) -> None:
+        super().__init__(None, delay=delay)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt of a handler ended.
+
+    `final`: the handler is not to be called again for this cause. `delay`: seconds until the next attempt of one that
+    is not final; None is as soon as possible. `exception` of a final outcome is a failure; without one it succeeded.
+    `subrefs`: ids of the sub-handlers that the attempt declared, at all levels.
+    """
+
+    final: bool
+    delay: float | None = None
+    result: Any = None
+    exception: Exception | None = None
+    subrefs: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome and the log line that goes with it."""
+
+    outcome: Outcome
+    level: int
+    text: str
+    traceback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is known of an attempt when it is judged: how many were before it, and the seconds since the first began."""
+
+    retry: int
+    runtime: float
+    default_errors: ErrorsMode = ErrorsMode.TEMPORARY
+    default_backoff: float = 60
+
+
+_LABELS: tuple[tuple[type[Spec], str], ...] = (
+    (ActivitySpec, "Activity"),
+    (DaemonSpec, "Daemon"),
+    (TimerSpec, "Timer"),
+    (IndexingSpec, "Indexer"),
+    (WebhookSpec, "Webhook"),
+)
+
+
+def label(spec: Spec) -> str:
+    """Name a handler in a log line: `Handler 'id'`, `Activity 'id'`, `Daemon 'id'` and so on (Kopf's wording)."""
+    kind = next((text for cls, text in _LABELS if isinstance(spec, cls)), "Handler")
+    return f"{kind} {str(spec.id)!r}"
+
+
+def refuse(spec: Spec, attempt: Attempt) -> Verdict | None:
+    """Say whether the handler may not even be called: its time or its attempts are used up. None: call it."""
+    if spec.timeout is not None and attempt.runtime >= spec.timeout:
+        text = f"{label(spec)} has timed out after {timedelta(seconds=attempt.runtime)}."
+        return Verdict(Outcome(final=True, exception=HandlerTimeoutError(text)), logging.ERROR, text)
+    if spec.retries is not None and attempt.retry >= spec.retries:
+        text = f"{label(spec)} has exceeded {attempt.retry} retries."
+        return Verdict(Outcome(final=True, exception=HandlerRetriesError(text)), logging.ERROR, text)
+    return None
+
+
+def succeed(spec: Spec, result: Any, subrefs: Collection[str] = ()) -> Verdict:
+    """Judge an attempt that returned."""
+    outcome = Outcome(final=True, result=result, subrefs=subrefs)
+    return Verdict(outcome, logging.INFO, f"{label(spec)} succeeded.")
+
+
+def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] = ()) -> Verdict:
+    """Judge an attempt that raised."""
+    name, what = label(spec), str(exc) or repr(exc)
+    if isinstance(exc, UnfinishedSubhandlers):
+        waiting = Outcome(final=False, delay=exc.delay, exception=exc, subrefs=subrefs)
+        return Verdict(waiting, logging.DEBUG, f"{name} has unfinished sub-handlers. Will retry soon.")
+    if isinstance(exc, PermanentError):
+        failed = Outcome(final=True, exception=exc, subrefs=subrefs)
+        return Verdict(failed, logging.ERROR, f"{name} failed permanently: {what}")
+    if isinstance(exc, TemporaryError):
+        delay = exc.delay
+        again = f"{name} failed temporarily: {what}"
+        timeout = f"{name} failed temporarily but will time out after {spec.timeout} seconds: {what}"
+        exceed = f"{name} failed temporarily but will exceed {spec.retries} retries: {what}"
+        return _retry(spec, exc, attempt, subrefs, delay, (again, timeout, exceed), traceback=False)
+    mode = spec.errors if spec.errors is not None else attempt.default_errors
+    if mode is ErrorsMode.IGNORED:
+        ignored = Outcome(final=True, subrefs=subrefs)
+        text = f"{name} failed with an exception and will ignore it: {what}"
+        return Verdict(ignored, logging.ERROR, text, traceback=True)
+    if mode is ErrorsMode.PERMANENT:
+        failed = Outcome(final=True, exception=exc, subrefs=subrefs)
+        return Verdict(
+            failed, logging.ERROR, f"{name} failed with an exception and will stop now: {what}", traceback=True
+        )
+    backoff = spec.backoff if spec.backoff is not None else attempt.default_backoff
+    stop = f"{name} failed with an exception and will stop now"
+    again = f"{name} failed with an exception and will try again in {backoff} seconds: {what}"
+    timeout = f"{stop} (it would time out in {spec.timeout} seconds on the next attempt): {what}"
+    exceed = f"{stop} (it would exceed {spec.retries} retries on the next attempt): {what}"
+    return _retry(spec, exc, attempt, subrefs, backoff, (again, timeout, exceed), traceback=True)
+
+
+def _retry(
+    spec: Spec,
+    exc: Exception,
+    attempt: Attempt,
+    subrefs: Collection[str],
+    delay: float | None,
+    texts: tuple[str, str, str],
+    *,
+    traceback: bool,
+) -> Verdict:
+    """Try again after the delay, unless the next attempt would be refused: then fail now (look-ahead)."""
+    again, timeout, exceed = texts
+    if spec.timeout is not None and attempt.runtime + (delay or 0) >= spec.timeout:
+        final = Outcome(final=True, exception=HandlerTimeoutError(timeout), subrefs=subrefs)
+        return Verdict(final, logging.ERROR, timeout, traceback)
+    if spec.retries is not None and attempt.retry + 1 >= spec.retries:
+        final = Outcome(final=True, exception=HandlerRetriesError(exceed), subrefs=subrefs)
+        return Verdict(final, logging.ERROR, exceed, traceback)
+    return Verdict(Outcome(final=False, delay=delay, exception=exc, subrefs=subrefs), logging.ERROR, again, traceback)

@@ -1,0 +1,212 @@
+"""Decide from the records of one cause which handlers are due, when the others are, and what is to be remembered.
+
+A record is what is known of one handler in the current cycle; it lives on the object in Kopf's format (see the
+storages) for as long as the cycle is unfinished, so that another process, or Kopf itself, goes on where this one
+stopped. Time is an argument everywhere.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from ...runtime.clock import iso, parse
+from ..causation.causes import Reason
+from ..causation.patch import Patch
+from ..causation.views import Body
+from ..storage.progress import ProgressRecord, ProgressStorage
+from .outcomes import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is known of one handler in the current cycle.
+
+    `delayed` is the earliest time of the next attempt. `retries` counts the attempts made. `purpose` is the reason of
+    the cause it was made for; None (very old records) fits every reason.
+    """
+
+    started: datetime
+    stopped: datetime | None = None
+    delayed: datetime | None = None
+    purpose: Reason | None = None
+    retries: int = 0
+    success: bool = False
+    failure: bool = False
+    message: str | None = None
+    subrefs: frozenset[str] = frozenset()
+
+    @property
+    def finished(self) -> bool:
+        """No further attempt is to be made in this cycle."""
+        return self.success or self.failure
+
+    def due(self, now: datetime) -> bool:
+        """An attempt may be made now."""
+        return not self.finished and (self.delayed is None or self.delayed <= now)
+
+    def after(self, outcome: Outcome, now: datetime) -> "Progress":
+        """Add an attempt that ended now."""
+        failed = outcome.exception is not None
+        later = None if outcome.final or outcome.delay is None else now + timedelta(seconds=outcome.delay)
+        return replace(
+            self,
+            stopped=now if outcome.final else None,
+            delayed=later,
+            retries=self.retries + 1,
+            success=outcome.final and not failed,
+            failure=outcome.final and failed,
+            message=str(outcome.exception) if failed else None,
+            subrefs=self.subrefs | frozenset(outcome.subrefs),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many handlers of a cause succeeded, failed, and are not finished."""
+
+    succeeded: int
+    failed: int
+    left: int
+
+
+@dataclass(slots=True)
+class Progression:
+    """The records of one cause's handlers.
+
+    `records` holds every handler registered for the resource that has a record, and every selected one; only those in
+    `active` (selected for this cause, and their sub-handlers) decide whether the cause is done. Invariant: each active
+    id has a record.
+    """
+
+    purpose: Reason
+    records: dict[str, Progress] = field(default_factory=dict)
+    active: dict[str, None] = field(default_factory=dict)
+    superseded: dict[Reason, Counts] = field(default_factory=dict)
+
+    @classmethod
+    def load(
+        cls,
+        purpose: Reason,
+        owned: Iterable[str],
+        selected: Iterable[str],
+        fetch: Callable[[str], Progress | None],
+        now: datetime,
+    ) -> "Progression":
+        """Take up the records of the handlers registered for a resource (`owned`) for a cause that selects some of them.
+
+        `fetch` gives the record of an id or None. Records made for another reason are superseded: those of selected
+        handlers go on under this one, with their successes and retries kept; the others wait to be purged.
+        """
+        self = cls(purpose)
+        for owned_id in owned:
+            self._fetch(owned_id, fetch)
+        others = [known for known in self.records.values() if known.purpose not in {None, purpose}]
+        for reason in dict.fromkeys(known.purpose for known in others):
+            if reason is not None:
+                self.superseded[reason] = _count(known for known in others if known.purpose is reason)
+        self.activate(selected, now)
+        return self
+
+    def _fetch(self, known_id: str, fetch: Callable[[str], Progress | None]) -> None:
+        known = self.records.get(known_id) or fetch(known_id)
+        if known is not None and known_id not in self.records:
+            self.records[known_id] = known
+            for subref in known.subrefs:
+                self._fetch(subref, fetch)
+
+    def activate(self, selected: Iterable[str], now: datetime) -> None:
+        """Let these handlers take part; one seen for the first time starts now."""
+        for known_id in selected:
+            known = self.records.get(known_id) or Progress(started=now)
+            self.records[known_id] = replace(known, purpose=self.purpose)
+            self.active[known_id] = None
+
+    def conclude(self, known_id: str, outcome: Outcome, now: datetime) -> None:
+        """Add an attempt of an active handler."""
+        self.records[known_id] = self.records[known_id].after(outcome, now)
+
+    @property
+    def done(self) -> bool:
+        """Every active handler is finished."""
+        return all(self.records[known_id].finished for known_id in self.active)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts over the active handlers."""
+        return _count(self.records[known_id] for known_id in self.active)
+
+    def delay(self, now: datetime) -> float | None:
+        """Seconds until the first unfinished handler is due (0: one is due now); None when all are finished."""
+        waits = [
+            0.0 if known.delayed is None else max(0.0, (known.delayed - now).total_seconds())
+            for known in (self.records[known_id] for known_id in self.active)
+            if not known.finished
+        ]
+        return min(waits, default=None)
+
+    def store(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
+        """Write the active records into a patch, each only if the body holds it otherwise; purge the superseded."""
+        for known_id, known in self.records.items():
+            if known_id not in self.active:
+                if known.purpose not in {None, self.purpose}:
+                    storage.purge(key=known_id, body=body, patch=patch)
+                continue
+            stored = storage.fetch(key=known_id, body=body)
+            if stored is None or from_record(stored) != known:
+                storage.store(key=known_id, record=to_record(known), body=body, patch=patch)
+
+    def purge(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
+        """Remove every record that the body holds, those of sub-handlers included."""
+        for known_id, known in self.records.items():
+            for purged in (known_id, *known.subrefs):
+                storage.purge(key=purged, body=body, patch=patch)
+
+    def rearm(self) -> Mapping[str, Progress]:
+        """The active records, to be remembered in the process until they are known to be on the object."""
+        return {known_id: self.records[known_id] for known_id in self.active}
+
+
+def from_record(record: ProgressRecord) -> Progress:
+    """Read a stored record; naive times (written by Kopf before 1.37) are UTC. A missing start is the epoch."""
+
+    def moment(text: str | None) -> datetime | None:
+        return parse(text) if text else None
+
+    purpose = record.get("purpose")
+    return Progress(
+        started=moment(record.get("started")) or datetime.fromtimestamp(0, UTC),
+        stopped=moment(record.get("stopped")),
+        delayed=moment(record.get("delayed")),
+        purpose=Reason(purpose) if purpose else None,
+        retries=record.get("retries") or 0,
+        success=bool(record.get("success")),
+        failure=bool(record.get("failure")),
+        message=record.get("message"),
+        subrefs=frozenset(record.get("subrefs") or ()),
+    )
+
+
+def to_record(known: Progress) -> ProgressRecord:
+    """Write a record in the form that storages keep."""
+
+    def moment(when: datetime | None) -> str | None:
+        return None if when is None else iso(when)
+
+    return ProgressRecord(
+        started=moment(known.started),
+        stopped=moment(known.stopped),
+        delayed=moment(known.delayed),
+        purpose=None if known.purpose is None else known.purpose.value,
+        retries=known.retries,
+        success=known.success,
+        failure=known.failure,
+        message=known.message,
+        subrefs=sorted(known.subrefs) or None,
+    )
+
+
+def _count(records: Iterable[Progress]) -> Counts:
+    listed = list(records)
+    succeeded = sum(known.success for known in listed)
+    failed = sum(known.failure for known in listed)
+    return Counts(succeeded, failed, len(listed) - succeeded - failed)

@@ -1,0 +1,212 @@
+"""Run the due change handlers of one object in order, and gather what is to be written.
+
+A round is one task's work for one cause. Each handler has a patch of its own, merged into the gathered one when it
+ends, also when it fails. A handler sees the object as the handlers before it leave it: the gathered patch is laid over
+the body. `old`, `new` and `diff` stay the same for the whole round.
+"""
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...client.objects import Object
+from ...runtime import clock
+from ..causation.causes import ChangingCause, Reason
+from ..causation.patch import Patch, compose, lay_over
+from ..causation.views import Body, BodyEssence
+from ..declaration.specs import ChangingSpec
+from ..settings import OperatorSettings
+from .attempts import Call, attempt
+from .outcomes import Outcome
+from .progression import Progression
+from .subhandlers import Offspring
+
+Lifecycle = Callable[..., Sequence[ChangingSpec]]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a round needs to know and do beyond its handlers.
+
+    `latest` gives the newest known version of the object (None: it vanished). `write` sends a patch for a version of
+    the object and gives the server's answer (None: the object vanished).
+    """
+
+    settings: OperatorSettings
+    lifecycle: Lifecycle
+    latest: Callable[[], Object | None]
+    write: Callable[[Object, Patch], Awaitable[Object | None]]
+
+
+class Round:
+    """One round over one object.
+
+    `base` is the newest version that the server answered; `gathered` is what is not written yet; `vanished` says that
+    the object is gone or that another one has its name.
+    """
+
+    def __init__(self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings) -> None:
+        self.cause = cause
+        self.progression = progression
+        self.base = base
+        self.gathered = cause.patch
+        self.vanished = False
+        self._around = around
+        self._in_flight: Patch | None = None
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._body: Body | None = cause.body
+
+    async def run(self, specs: Sequence[ChangingSpec]) -> None:
+        """Attempt each due handler once, in the order of the lifecycle.
+
+        The round ends early, before the next handler, when the object vanished, was replaced by a namesake, or was
+        marked for deletion meanwhile.
+        """
+        try:
+            await self.attempt_due(specs, self._own_attempt)
+        finally:
+            await self._settle_checkpoint()
+
+    async def attempt_due(
+        self,
+        specs: Sequence[ChangingSpec],
+        attempt_one: Callable[[ChangingSpec], Awaitable[None]],
+        lifecycle: Lifecycle | None = None,
+    ) -> None:
+        """Attempt those of the handlers that are due, each at most once; used for sub-handlers too."""
+        left = list(specs)
+        while not self._is_over():
+            now = clock.now()
+            due = [spec for spec in left if self.progression.records[spec.id].due(now)]
+            choose = lifecycle or self._around.lifecycle
+            chosen = choose(due, state=self.progression, **self.cause.kwargs) if due else ()
+            if not chosen:
+                return
+            for spec in chosen:
+                if self._is_over():
+                    return
+                left.remove(spec)
+                await attempt_one(spec)
+
+    async def _own_attempt(self, spec: ChangingSpec) -> None:
+        await self.attempt_spec(spec, self._cause_for(spec))
+
+    async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> Outcome:
+        """Attempt one active handler with its sub-handlers, and take in its outcome and its patch."""
+        offspring = Offspring(spec, cause, self)
+        call = Call(spec, cause, self.progression.records[spec.id])
+        with offspring.entered():
+            outcome = await attempt(call, self._around.settings, offspring.subrefs, offspring.run_declared)
+        self.progression.conclude(spec.id, outcome, clock.now())
+        if outcome.result is not None:
+            deliver(cause.patch, spec.id, outcome.result)
+        if cause.patch is not self.gathered:
+            compose(self.gathered, cause.patch)
+        self._arm_checkpoint()
+        return outcome
+
+    def _cause_for(self, spec: ChangingSpec) -> ChangingCause:
+        # The first handler takes the body that was decoded for detection; each other gets one of its own, so that a
+        # mutation of nested values reaches no neighbour.
+        body, self._body = self._body, None
+        if body is None or self.gathered or self._in_flight:
+            body = Body(self.raw_body())
+        cause = replace(self.cause, patch=Patch(body=body), body=body)
+        return cause if spec.field is None else cause.reduced(spec.field)
+
+    def raw_body(self) -> dict[str, Any]:
+        """Decode the newest answer of the server with everything that is not written yet laid over it."""
+        raw = self.base.body()
+        for patch in (self._in_flight, self.gathered):
+            if patch:
+                raw = lay_over(raw, patch)
+        return raw
+
+    def _is_over(self) -> bool:
+        latest = self._around.latest()
+        if latest is None or latest.uid != self.base.uid:
+            self.vanished = True
+            return True
+        marked = latest.resource_version != self.base.resource_version and bool(latest.metadata().deletion_timestamp)
+        return marked and self.cause.reason is not Reason.DELETE
+
+    # The checkpoint: outcomes must not stay unwritten for long while a slow handler runs after them.
+
+    def _arm_checkpoint(self) -> None:
+        delay = self._around.settings.persistence.checkpoint_interval
+        if self._timer is None and self._checkpoint is None and delay is not None:
+            self._timer = asyncio.get_running_loop().call_later(delay, self._start_checkpoint)
+
+    def _start_checkpoint(self) -> None:
+        self._timer = None
+        self._checkpoint = asyncio.create_task(
+            self._write_checkpoint(), name=f"checkpoint of {self.cause.body.meta.name}"
+        )
+
+    async def _write_checkpoint(self) -> None:
+        patch, self.gathered = self.gathered, Patch(body=self.cause.body)
+        self._in_flight = patch
+        body = Body(self.base.body())
+        self.progression.store(body, patch, self._around.settings.persistence.progress_storage)
+        try:
+            answer = await self._around.write(self.base, patch)
+        except Exception as exc:  # the write at the end of the round tells of what persists
+            self.cause.logger.debug("The checkpoint could not be written; the end of the round will: %r", exc)
+            later, self.gathered = self.gathered, patch
+            compose(self.gathered, later)
+        else:
+            if answer is None:
+                self.vanished = True
+            else:
+                self.base = answer
+        finally:
+            self._in_flight = None
+            self._checkpoint = None
+
+    async def _settle_checkpoint(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._checkpoint is not None:
+            await self._checkpoint
+
+    async def conclude(self, essence: BodyEssence | None) -> Object | None:
+        """Write what was gathered, with the records, as the round's one write; give the newest version of the object.
+
+        When every handler is finished the records are purged and `essence` becomes the diff-base (None: leave it).
+        None is given back when the object vanished.
+        """
+        if self.vanished:
+            return None
+        persistence = self._around.settings.persistence
+        body, patch = Body(self.base.body()), self.gathered
+        if self.progression.done:
+            self.progression.purge(body, patch, persistence.progress_storage)
+            if essence is not None:
+                persistence.diffbase_storage.store(body=body, patch=patch, essence=essence)
+        else:
+            self.progression.store(body, patch, persistence.progress_storage)
+        if not patch:
+            return self.base
+        persistence.progress_storage.touch(body=body, patch=patch, value=None)
+        answer = await self._around.write(self.base, patch)
+        self.vanished = answer is None
+        self.base = answer or self.base
+        return answer
+
+
+def deliver(patch: Patch, handler_id: str, result: Any) -> None:
+    """Put a handler's result into the status under its id: mappings merge at the top level (Kopf behaviour)."""
+    known = patch.status.get(handler_id)
+    if isinstance(result, Mapping):
+        patch.status[handler_id] = {**(known if isinstance(known, Mapping) else {}), **copy.deepcopy(dict(result))}
+    else:
+        patch.status[handler_id] = copy.deepcopy(result)
+
+
+def ids(specs: Iterable[ChangingSpec]) -> list[str]:
+    """The ids of the handlers, in order."""
+    return [spec.id for spec in specs]

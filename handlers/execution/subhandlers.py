@@ -1,0 +1,133 @@
+"""Run the handlers that a handler declares while it runs, as a part of its own attempt.
+
+Sub-handlers are handlers of the same cause with the parent's id before theirs. Their records stand beside the
+parent's; the parent is called again, in later rounds, until all of them are finished.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ...runtime import clock
+from ..causation.causes import ChangingCause
+from ..causation.patch import Patch
+from ..declaration.declaring import Kind, declare_subhandler
+from ..declaration.options import RegisterOptions
+from ..declaration.registry import OperatorRegistry
+from ..declaration.specs import ChangingSpec
+from ..declaration.subregistry import SubRegistry, current_subregistry
+from .outcomes import Outcome, UnfinishedSubhandlers
+from .progression import Progression
+
+Lifecycle = Callable[..., Sequence[ChangingSpec]]
+
+_PART = Kind("execute", ChangingSpec, RegisterOptions)
+
+
+class Runner(Protocol):
+    """What an offspring needs of the round that it belongs to."""
+
+    progression: Progression
+
+    async def attempt_due(
+        self,
+        specs: Sequence[ChangingSpec],
+        attempt_one: Callable[[ChangingSpec], Awaitable[None]],
+        lifecycle: Lifecycle | None = None,
+    ) -> None:
+        """Attempt those of the handlers that are due, each at most once."""
+
+    async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> Outcome:
+        """Attempt one active handler."""
+
+
+class Offspring:
+    """The sub-handlers of one attempt of one handler."""
+
+    def __init__(self, parent: ChangingSpec, cause: ChangingCause, runner: Runner) -> None:
+        self.declared = SubRegistry(parent)
+        self.cause = cause
+        self._runner = runner
+        self._seen: dict[str, None] = {}
+        self._executed = False
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Let declarations, and `execute`, find this offspring for as long as the handler runs."""
+        declaring = current_subregistry.set(self.declared)
+        executing = current_offspring.set(self)
+        try:
+            yield
+        finally:
+            current_offspring.reset(executing)
+            current_subregistry.reset(declaring)
+
+    def subrefs(self) -> Collection[str]:
+        """The ids of the sub-handlers that took part, at all levels."""
+        records = self._runner.progression.records
+        below = (subref for known in self._seen if known in records for subref in records[known].subrefs)
+        return [*self._seen, *below]
+
+    async def run_declared(self) -> None:
+        """Run the declared sub-handlers when the handler returns, unless it has executed some itself."""
+        if not self._executed and self.declared.specs:
+            await self.run(self.declared.changing(self.cause))
+
+    async def run(self, specs: Sequence[ChangingSpec], lifecycle: Lifecycle | None = None) -> None:
+        """Attempt the due sub-handlers. Raises UnfinishedSubhandlers while any of them is not finished."""
+        self._executed = True
+        progression = self._runner.progression
+        progression.activate((spec.id for spec in specs), clock.now())
+        self._seen.update(dict.fromkeys(spec.id for spec in specs))
+        await self._runner.attempt_due(specs, self._attempt, lifecycle)
+        left = [known for spec in specs if not (known := progression.records[spec.id]).finished]
+        if left:
+            now = clock.now()
+            waits = [0.0 if known.delayed is None else (known.delayed - now).total_seconds() for known in left]
+            raise UnfinishedSubhandlers(max(0.0, min(waits)) or None)
+
+    async def _attempt(self, spec: ChangingSpec) -> None:
+        cause = replace(self.cause, patch=Patch(body=self.cause.body))
+        await self._runner.attempt_spec(spec, cause if spec.field is None else cause.reduced(spec.field))
+
+
+current_offspring: ContextVar[Offspring] = ContextVar("current_offspring")
+"""Whose sub-handlers are executed now; not set where no change handler runs."""
+
+
+async def execute(
+    *,
+    fns: Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]] | None = None,
+    handlers: Iterable[ChangingSpec] | None = None,
+    registry: OperatorRegistry | SubRegistry | None = None,
+    lifecycle: Lifecycle | None = None,
+    cause: ChangingCause | None = None,
+) -> None:
+    """Run sub-handlers of the running handler now, instead of when it returns (Kopf's function).
+
+    `fns` are functions, or functions by id; `handlers` are specs; `registry` is asked for the handlers of the cause;
+    without any of them the ones declared so far are run. Raises TypeError when more than one is given or no change handler
+    runs, and a TemporaryError that the handler lets pass while a sub-handler is not finished.
+    """
+    if sum(given is not None for given in (fns, handlers, registry)) > 1:
+        raise TypeError("Only one of fns, handlers, registry can be given to execute().")
+    try:
+        offspring = current_offspring.get()
+    except LookupError:
+        raise LookupError(
+            "execute() runs sub-handlers of a running change handler; no such handler runs here."
+        ) from None
+    cause = cause or offspring.cause
+    if fns is not None:
+        fresh = SubRegistry(offspring.declared.parent)
+        named = fns.items() if isinstance(fns, Mapping) else ((None, fn) for fn in fns)
+        for name, fn in named:
+            declare_subhandler(_PART, fresh, {"id": name})(fn)
+        specs = fresh.changing(cause)
+    elif handlers is not None:
+        specs = list(handlers)
+    else:
+        specs = (registry or offspring.declared).changing(cause)
+    await offspring.run(specs, lifecycle)

@@ -1,0 +1,53 @@
+"""Raise and await flags of any of the four kinds that embedding programs use: events and futures, of asyncio and of threads."""
+
+import asyncio
+import concurrent.futures
+import threading
+from typing import Any
+
+Flag = asyncio.Event | threading.Event | asyncio.Future[Any] | concurrent.futures.Future[Any]
+
+POLLING = 0.1
+
+
+async def wait_flag(flag: Flag | None) -> Any:
+    """Wait until the flag is raised; gives a future's result, and True for an event. None is never raised.
+
+    Raises TypeError for a flag of another kind. A thread's event is looked at every tenth of a second: it cannot wake a loop.
+    """
+    match flag:
+        case None:
+            return await asyncio.get_running_loop().create_future()
+        case asyncio.Event():
+            return await flag.wait()
+        case asyncio.Future():
+            return await asyncio.shield(flag)
+        case concurrent.futures.Future():
+            return await asyncio.shield(asyncio.wrap_future(flag))
+        case threading.Event():
+            while not flag.is_set():  # noqa: ASYNC110 - a thread's event has no way to wake a loop
+                await asyncio.sleep(POLLING)
+            return True
+        case _:
+            raise TypeError(_unsupported(flag))
+
+
+def raise_flag(flag: Flag | None) -> None:
+    """Raise the flag from the loop's thread; one that is raised already stays so. Raises TypeError for other kinds."""
+    match flag:
+        case None:
+            return
+        case asyncio.Event() | threading.Event():
+            flag.set()
+        case asyncio.Future() | concurrent.futures.Future():
+            if not flag.done():
+                flag.set_result(None)
+        case _:
+            raise TypeError(_unsupported(flag))
+
+
+def _unsupported(flag: object) -> str:
+    return (
+        f"A flag is an asyncio.Event, an asyncio.Future, a threading.Event or a concurrent.futures.Future; "
+        f"got {type(flag).__name__}."
+    )

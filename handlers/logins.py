@@ -1,0 +1,169 @@
+"""Ready-made login functions: from the pod, from kubeconfig files, and from the client libraries that are installed.
+
+Each gives None where there is nothing to log in with, so that several can be declared side by side. The priorities are
+Kopf's: the `kubernetes` client and kubeconfig files 10, the asynchronous client 15, pykube and the service account 20.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ..client.access import HOME_CONFIG, read_kubeconfig
+from ..client.errors import AccessError
+from ..client.incluster import ACCOUNT
+from .connections import ConnectionInfo
+from .errors import LoginError
+
+
+def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo | None:
+    """Log in as the current context of $KUBECONFIG (a list merges) or `~/.kube/config` says; None without a file.
+
+    Exec plugins are not run: they belong to the default login. Raises LoginError for files that make no sense.
+    """
+    listed = os.environ.get("KUBECONFIG") or str(HOME_CONFIG)
+    paths = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
+    if not paths:
+        return None
+    try:
+        selection = read_kubeconfig(paths).select()
+        token = selection.user.token
+        if selection.user.token_file is not None:
+            token = selection.user.token_file.read_text().strip()
+    except (AccessError, OSError) as exc:
+        raise LoginError(str(exc)) from exc
+    provider = (selection.user.auth_provider or {}).get("config") or {}
+    return ConnectionInfo(
+        server=selection.server,
+        ca_path=selection.tls.ca_file if not selection.tls.ca_data else None,
+        ca_data=selection.tls.ca_data,
+        insecure=selection.tls.insecure,
+        certificate_path=selection.tls.certificate_file if not selection.tls.certificate_data else None,
+        certificate_data=selection.tls.certificate_data,
+        private_key_path=selection.tls.key_file if not selection.tls.key_data else None,
+        private_key_data=selection.tls.key_data,
+        username=selection.user.username,
+        password=selection.user.password,
+        token=token or provider.get("access-token"),
+        default_namespace=selection.namespace,
+        proxy_url=selection.proxy,
+        trust_env=_trust_env(settings),
+        priority=10,
+    )
+
+
+def login_with_service_account(*, settings: Any = None, **_: Any) -> ConnectionInfo | None:
+    """Log in with the service account that is mounted into the pod; None outside of one."""
+    token, namespace, ca = ACCOUNT / "token", ACCOUNT / "namespace", ACCOUNT / "ca.crt"
+    if not token.is_file():
+        return None
+    return ConnectionInfo(
+        server="https://kubernetes.default.svc",
+        ca_path=ca if ca.is_file() else None,
+        token=token.read_text().strip() or None,
+        default_namespace=(namespace.read_text().strip() or None) if namespace.is_file() else None,
+        trust_env=_trust_env(settings),
+        priority=20,
+    )
+
+
+def login_via_client(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
+    """Log in with what the `kubernetes` package finds; None when it is not installed. Raises LoginError when it finds nothing."""
+    try:
+        from kubernetes import client, config
+    except ImportError:
+        return None
+    # The library changes a process-wide default otherwise, and with it whatever else uses it here.
+    configuration = client.Configuration()
+    try:
+        config.load_incluster_config(configuration)
+        logger.debug("Client is configured in cluster with service account.")
+    except config.ConfigException:
+        try:
+            config.load_kube_config(client_configuration=configuration)
+            logger.debug("Client is configured via kubeconfig file.")
+        except config.ConfigException as exc:
+            raise LoginError("Cannot authenticate the client library neither in-cluster, nor via kubeconfig.") from exc
+    return _from_client(configuration, settings, priority=10)
+
+
+async def login_via_async_client(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
+    """Log in with what `kubernetes_asyncio` finds. Raises LoginError when it finds nothing."""
+    try:
+        from kubernetes_asyncio import client, config
+    except ImportError:
+        return None
+    configuration = client.Configuration()
+    try:
+        config.load_incluster_config(configuration)
+        logger.debug("Async client is configured in cluster with service account.")
+    except config.ConfigException:
+        try:
+            await config.load_kube_config(client_configuration=configuration)
+            logger.debug("Async client is configured via kubeconfig file.")
+        except config.ConfigException as exc:
+            raise LoginError("Cannot authenticate the async client neither in-cluster, nor via kubeconfig.") from exc
+    return _from_client(configuration, settings, priority=15)
+
+
+def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
+    """Log in with what pykube-ng finds; None when it is not installed. Raises LoginError when it finds nothing."""
+    try:
+        import pykube
+    except ImportError:
+        return None
+    try:
+        found = pykube.KubeConfig.from_service_account()
+        logger.debug("Pykube is configured in cluster with service account.")
+    except FileNotFoundError:
+        try:
+            found = pykube.KubeConfig.from_file()
+            logger.debug("Pykube is configured via kubeconfig file.")
+        except (pykube.PyKubeError, FileNotFoundError) as exc:
+            raise LoginError("Cannot authenticate pykube neither in-cluster, nor via kubeconfig.") from exc
+    api = pykube.HTTPClient(found)
+    user, cluster = found.user, found.cluster
+    ca, certificate, key = (
+        cluster.get("certificate-authority"),
+        user.get("client-certificate"),
+        user.get("client-key"),
+    )
+    return ConnectionInfo(
+        server=cluster.get("server"),
+        ca_path=ca.filename() if ca else None,
+        insecure=cluster.get("insecure-skip-tls-verify"),
+        username=user.get("username"),
+        password=user.get("password"),
+        token=user.get("token"),
+        certificate_path=certificate.filename() if certificate else None,
+        private_key_path=key.filename() if key else None,
+        default_namespace=found.namespace,
+        proxy_url=cluster.get("proxy-url") or api.session.proxies.get("https"),
+        trust_env=_trust_env(settings),
+        priority=20,
+    )
+
+
+def _from_client(configuration: Any, settings: Any, *, priority: int) -> ConnectionInfo:
+    # The libraries keep either a ready header value or a bare token, with its scheme beside it.
+    header = configuration.get_api_key_with_prefix("BearerToken") or configuration.get_api_key_with_prefix(
+        "authorization"
+    )
+    scheme, _, token = (header or "").partition(" ")
+    return ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        username=configuration.username or None,
+        password=configuration.password or None,
+        scheme=scheme if token else None,
+        token=token or scheme or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+        proxy_url=getattr(configuration, "proxy", None),
+        trust_env=_trust_env(settings),
+        priority=priority,
+    )
+
+
+def _trust_env(settings: Any) -> bool:
+    return bool(settings is not None and settings.networking.trust_env)

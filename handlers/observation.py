@@ -1,0 +1,175 @@
+"""Serve the resources that handlers are declared for, as the cluster begins and ceases to have them."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from ..client.discovery import Discovery
+from ..client.errors import APIError, RequestError
+from ..client.resources import Resource
+from ..controller.controller import Controller, Watched
+from ..informers.factory import Factory
+from ..informers.informer import Informer
+from ..runtime.tasks import Tasks
+from .declaration.registry import OperatorRegistry
+from .declaration.targets import Choice, Problem
+from .reconciler import ObjectKey, ObjectReconciler
+
+logger = logging.getLogger(__name__)
+
+CRDS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
+)
+RESCANS = (0.0, 0.3, 1.0, 3.0, 10.0)
+"""When to look again after a CRD has changed, in seconds: discovery follows the definition with some delay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where the operator works: everywhere (`namespaces` is None), or in some namespaces; cluster-scoped objects always."""
+
+    namespaces: frozenset[str] | None = None
+
+    def places(self, resource: Resource) -> Iterable[str | None]:
+        """The namespaces to watch a resource in; None is the cluster as a whole."""
+        return (None,) if self.namespaces is None or not resource.namespaced else sorted(self.namespaces)
+
+
+@dataclass(slots=True)
+class _Served:
+    informer: Informer
+    watched: Watched
+
+
+@dataclass(slots=True)
+class Observation:
+    """Keeps an informer for each resource and place that handlers are for, and connects it with the controller."""
+
+    registry: OperatorRegistry
+    scope: Scope
+    discovery: Discovery
+    factory: Factory
+    controller: Controller[ObjectKey]
+    reconciler: ObjectReconciler
+    rescan: bool = True
+    _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
+    _warned: frozenset[str] = frozenset()
+    _crds: Informer | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def start(self, tasks: Tasks) -> None:
+        """Look at the cluster once and serve what is there; then follow its resource definitions until stopped.
+
+        Raises the client's errors when the server cannot be asked what it serves.
+        """
+        await self.scan()
+        if self.rescan:
+            self._crds = self.factory.informer(CRDS)
+            tasks.spawn(self._follow_definitions(self._crds), name="resource definitions")
+            tasks.spawn(self._rescan_on_change(), name="discovery")
+
+    async def stop(self) -> None:
+        """Serve nothing any more. What is in work goes on; nothing new comes."""
+        if self._crds is not None:
+            await self.factory.release(self._crds)
+        for place in list(self._served):
+            await self._dismiss(place)
+
+    @property
+    def served(self) -> Collection[tuple[Resource, str | None]]:
+        """What is served now: resources and places."""
+        return self._served.keys()
+
+    async def scan(self) -> bool:
+        """Ask the server what it has, and begin and cease to serve accordingly; tells whether anything is missing."""
+        resources = await self.discovery.resources(self._groups())
+        choices = [selector.choose(resources) for selector in self.registry.selectors()]
+        chosen = {resource for choice in choices for resource in choice.resources}
+        usable = {resource for resource in chosen if not self._missing_verbs(resource)}
+        self._warn(choices, chosen)
+        wanted = {(resource, place) for resource in usable for place in self.scope.places(resource)}
+        for place in [place for place in self._served if place not in wanted and not self._is_unknown(place[0])]:
+            await self._dismiss(place)
+        for resource, namespace in sorted(wanted, key=repr):
+            if (resource, namespace) not in self._served:
+                self._serve(resource, namespace)
+        return any(choice.problem is not None for choice in choices)
+
+    def _groups(self) -> set[str] | None:
+        groups = {selector.group for selector in self.registry.selectors()}
+        return None if None in groups else {group for group in groups if group is not None}
+
+    def _is_unknown(self, resource: Resource) -> bool:
+        """A group that could not be asked is not a group that is gone."""
+        failures = self.discovery.failures
+        return resource.group in failures or resource.api_version in failures
+
+    def _serve(self, resource: Resource, namespace: str | None) -> None:
+        logger.debug("Starting the watch-stream for %r %s.", resource, _where(namespace))
+        informer = self.factory.informer(resource, namespace)
+        trigger = self.reconciler.serve(informer)
+        self._served[resource, namespace] = _Served(informer, self.controller.watch(informer, trigger))
+
+    async def _dismiss(self, place: tuple[Resource, str | None]) -> None:
+        logger.debug("Stopping the watch-stream for %r %s.", place[0], _where(place[1]))
+        served = self._served.pop(place)
+        self.reconciler.dismiss(served.informer)
+        await served.watched.stop()
+        await self.factory.release(served.informer)
+
+    # What a user should know about resources that are not served.
+
+    def _missing_verbs(self, resource: Resource) -> str | None:
+        if not resource.verbs >= {"list", "watch"}:
+            return "Non-watchable"
+        interest = self.registry.handles(resource)
+        if (interest.changing or interest.spawning) and "patch" not in resource.verbs:
+            return "Non-patchable"
+        return None
+
+    def _warn(self, choices: Collection[Choice], chosen: Collection[Resource]) -> None:
+        texts = []
+        unresolved = [str(choice.selector) for choice in choices if choice.problem is Problem.UNRESOLVED]
+        if unresolved:
+            texts.append(f"Unresolved resources cannot be served (try creating their CRDs): {', '.join(unresolved)}")
+        ambiguous = [
+            repr(sorted(choice.candidates, key=repr)) for choice in choices if choice.problem is Problem.AMBIGUOUS
+        ]
+        if ambiguous:
+            texts.append(f"Ambiguous resources will not be served (try specifying API groups): {', '.join(ambiguous)}")
+        for why in ("Non-watchable", "Non-patchable"):
+            found = sorted(repr(resource) for resource in chosen if self._missing_verbs(resource) == why)
+            if found:
+                texts.append(f"{why} resources will not be served: {', '.join(found)}")
+        for text in texts:
+            if text not in self._warned:
+                logger.warning("%s", text)
+        self._warned = frozenset(texts)
+
+    # The definitions that come and go.
+
+    async def _follow_definitions(self, crds: Informer) -> None:
+        subscription = crds.subscribe(name="discovery")
+        async for _ in subscription:
+            self._changed.set()
+
+    async def _rescan_on_change(self) -> None:
+        while True:
+            await self._changed.wait()
+            for pause in RESCANS:
+                self._changed.clear()
+                await asyncio.sleep(pause)
+                if not await self._scan_again() and not self._changed.is_set():
+                    break
+
+    async def _scan_again(self) -> bool:
+        try:
+            return await self.scan()
+        except (APIError, RequestError) as exc:
+            logger.warning("What the server serves could not be asked; it will be asked again: %s", exc)
+            return True
+
+
+def _where(namespace: str | None) -> str:
+    return "cluster-wide" if namespace is None else f"in {namespace!r}"

@@ -1,0 +1,173 @@
+"""Bring one object's handlers up to date: its raw events first, then what has changed, then one write.
+
+This is the page on which an attempt can be read from its beginning to its end. It runs in the key's own task: nothing
+of one object ever runs beside anything else of it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ..client.objects import Object
+from ..client.resources import Key, Resource
+from ..controller.result import Result
+from ..informers.deltas import Delta, DeltaKind
+from ..informers.informer import Informer
+from .background.memories import Memory
+from .backlog import Backlog
+from .causation.causes import Reason
+from .causation.patch import Patch
+from .causation.views import Body
+from .changes import QUIET, Changes
+from .environment import Environment, Place
+from .events import show
+from .execution.application import Writer
+from .loggers import ObjectLogger
+
+
+class ObjectKey(NamedTuple):
+    """Which object of which resource."""
+
+    resource: Resource
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource!r} {Key(self.namespace, self.name)}"
+
+
+class ObjectReconciler:
+    """The reconciler behind all decorators: from a key to the handlers' calls and the object's patch."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._informers: dict[tuple[Resource, str | None], Informer] = {}
+        self._backlogs: dict[ObjectKey, Backlog] = {}
+
+    # What there is to do: the trigger is called for every delta, in order.
+
+    def serve(self, informer: Informer) -> Callable[[Delta], Iterable[ObjectKey]]:
+        """Take a resource's informer into service; gives the trigger that turns its deltas into keys."""
+        resource = informer.resource
+        self._informers[resource, informer.namespace] = informer
+        interest = self._env.registry.handles(resource)
+        raw = interest.watching or interest.indexing
+
+        def trigger(delta: Delta) -> Iterable[ObjectKey]:
+            gone = delta.kind is DeltaKind.DELETED
+            if delta.kind is DeltaKind.SYNCED or (delta.echo and not raw and not gone):
+                return ()
+            obj = delta.object
+            key = ObjectKey(resource, obj.namespace, obj.name)
+            if raw or gone:
+                self._backlogs.setdefault(key, Backlog()).add(delta)
+            if not gone and (interest.changing or interest.spawning):
+                self._env.memories.recall(obj.uid, initial=delta.wire_type is None)
+            return (key,)
+
+        return trigger
+
+    def dismiss(self, informer: Informer) -> None:
+        """Take a resource out of service; what waits for its objects is dropped."""
+        self._informers.pop((informer.resource, informer.namespace), None)
+        gone = [
+            key
+            for key in self._backlogs
+            if key.resource == informer.resource and informer.namespace in {None, key.namespace}
+        ]
+        for key in gone:
+            del self._backlogs[key]
+
+    # What is done about it: called by the controller, one attempt of a key at a time.
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Make one attempt for an object; says when the next is due, if any is without a change of the object.
+
+        Errors of handlers are outcomes and never leave this method. Other errors (the server's, or ours) throttle this
+        one object as `settings.queueing.error_delays` say.
+        """
+        informer = self._informers.get((key.resource, key.namespace)) or self._informers.get((key.resource, None))
+        if informer is None:
+            return None
+        where = Key(key.namespace, key.name)
+        place = Place(key.resource, lambda: informer.store.get(where), informer.overlay)
+        obj = place.latest()
+        memory = self._env.memories.find(obj.uid) if obj is not None else None
+        wait = 0.0 if memory is None else self._throttled(memory, obj)
+        if wait > 0:
+            return Result(after=wait)
+        try:
+            patch = await self._drain(key)
+            obj = place.latest()
+            delay = None if obj is None else await self._advance(obj, place, patch)
+        except Exception as exc:
+            if obj is None:
+                raise
+            delay = self._throttle(obj, exc)
+        else:
+            memory = self._env.memories.find(obj.uid) if obj is not None else None
+            if memory is not None:
+                memory.failures = 0
+        return None if delay is None else Result(after=delay)
+
+    async def _drain(self, key: ObjectKey) -> Patch:
+        """Show all waiting raw events; gives the patch that their handlers left for the object of today."""
+        patch = Patch()
+        backlog = self._backlogs.get(key)
+        while backlog is not None and (delta := backlog.take()) is not None:
+            if self._env.registry.handles(key.resource).watching:
+                await show(delta, key.resource, patch, self._env)
+            if delta.kind is DeltaKind.DELETED:
+                # What was meant for this object must not reach a later one of the same name.
+                patch = Patch()
+                self._part(delta.object)
+        if backlog is not None and self._backlogs.get(key) is backlog:
+            del self._backlogs[key]
+        return patch
+
+    def _part(self, obj: Object) -> None:
+        if self._env.memories.find(obj.uid) is not None:
+            logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
+            logger.debug(QUIET[Reason.GONE])
+        self._env.memories.forget(obj.uid)
+
+    async def _advance(self, obj: Object, place: Place, patch: Patch) -> float | None:
+        interest = self._env.registry.handles(place.resource)
+        if interest.changing:
+            return await Changes(self._env, place, self._env.memories.recall(obj.uid), patch).handle(obj)
+        memory = self._env.memories.find(obj.uid)
+        if memory is not None and memory.fns:
+            patch.fns[:0] = memory.fns
+        if patch:
+            logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
+            writer = Writer(self._env.client, place.resource, place.seen, logger)
+            _, left = await writer.write(obj, patch)
+            self._env.memories.recall(obj.uid).fns = left
+            return 0.0 if left else None
+        return None
+
+    # An object whose attempts fail for reasons that are not its handlers'.
+
+    def _throttled(self, memory: Memory, obj: Object | None) -> float:
+        if memory.throttled_until is None:
+            return 0.0
+        wait = memory.throttled_until - asyncio.get_running_loop().time()
+        if wait <= 0 and obj is not None:
+            memory.throttled_until = None
+            self._logger(obj).info("Throttling is over. Switching back to normal operations.")
+        return wait
+
+    def _throttle(self, obj: Object, exc: Exception) -> float:
+        delays = list(self._env.settings.queueing.error_delays)
+        memory = self._env.memories.recall(obj.uid)
+        if not delays:
+            raise exc
+        delay = float(delays[min(memory.failures, len(delays) - 1)])
+        memory.failures += 1
+        memory.throttled_until = asyncio.get_running_loop().time() + delay
+        message = "Throttling for %s seconds due to an unexpected error: %r"
+        self._logger(obj).error(message, delay, exc, exc_info=exc)
+        return delay
+
+    def _logger(self, obj: Object) -> ObjectLogger:
+        return ObjectLogger(body=Body(obj.body()), settings=self._env.settings)

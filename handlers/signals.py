@@ -1,0 +1,34 @@
+"""Turn SIGINT and SIGTERM into a wish to stop, for as long as the operator runs."""
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def caught(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `stop` in the loop at SIGINT and SIGTERM; what was set before is restored at the end.
+
+    Only in the main thread, and only for signals whose disposition is Python's default: a program that embeds the operator
+    and handles its signals itself keeps doing so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def note(signum: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(stop, signal.Signals(signum))
+
+    before: dict[int, object] = {}
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for signum, default in defaults.items():
+        if signal.getsignal(signum) in {default, signal.SIG_DFL}:
+            before[signum] = signal.signal(signum, note)
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)  # type: ignore[arg-type]
