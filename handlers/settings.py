@@ -11,7 +11,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .declaration.mappings import SelectorMapping
 from .storage.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
@@ -27,21 +27,29 @@ class _Group:
 
     _frozen: ClassVar[bool] = False
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        declared = {item.name for item in dataclasses.fields(self)}  # type: ignore[arg-type]
-        if name not in declared and not isinstance(getattr(type(self), name, None), property):
-            public = sorted(item for item in {*declared, *vars(type(self))} if not item.startswith("_"))
-            close = difflib.get_close_matches(name, public, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(public)}."
-            raise AttributeError(f"{type(self).__name__} has no setting {name!r}. {hint}", name=name, obj=self)
-        if self._frozen and name in declared and getattr(self, name) != value:
-            warnings.warn(
-                f"{type(self).__name__}.{name} is changed to {value!r} after the operator has started: parts of it have "
-                f"read the old value and keep it. Change settings in a handler of @on.startup().",
-                SettingsFrozenWarning,
-                stacklevel=2,
-            )
-        super().__setattr__(name, value)
+    def _read(self, name: str, value: Any) -> Any:
+        """What a value means that is set under this name."""
+        return value
+
+    # Type checkers find misspelt names by themselves, unless they see that any name can be set.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            declared = {item.name for item in dataclasses.fields(self)}
+            if name not in declared and not isinstance(getattr(type(self), name, None), property):
+                public = sorted(item for item in {*declared, *vars(type(self))} if not item.startswith("_"))
+                close = difflib.get_close_matches(name, public, n=1)
+                hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(public)}."
+                raise AttributeError(f"{type(self).__name__} has no setting {name!r}. {hint}")
+            value = self._read(name, value)
+            if self._frozen and name in declared and getattr(self, name) != value:
+                warnings.warn(
+                    f"{type(self).__name__}.{name} is changed to {value!r} after the operator has started: parts of it have "
+                    f"read the old value and keep it. Change settings in a handler of @on.startup().",
+                    SettingsFrozenWarning,
+                    stacklevel=2,
+                )
+            super().__setattr__(name, value)
 
 
 @dataclass
@@ -136,10 +144,10 @@ class WatchingSettings(_Group):
     shard_selectors: SelectorMapping[str] = field(default_factory=_by_selector)
     """Only this shard of the objects is served, by resource; the first that matches applies."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name.endswith("_selectors") and isinstance(value, Mapping) and not isinstance(value, SelectorMapping):
-            value = SelectorMapping(value)
-        super().__setattr__(name, value)
+    def _read(self, name: str, value: Any) -> Any:
+        """Plain dicts of selectors are taken for what they mean."""
+        is_plain = isinstance(value, Mapping) and not isinstance(value, SelectorMapping)
+        return SelectorMapping(value) if is_plain and name.endswith("_selectors") else value
 
 
 _BATCHING_IS_GONE = "settings.queueing.batch_window has no effect: each change is handled when it comes. Remove it."

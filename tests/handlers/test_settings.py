@@ -175,6 +175,13 @@ class TestFrozen:
         assert settings.posting.level == logging.ERROR
         assert caught[0].filename == __file__
 
+    def test_the_warning_points_at_the_change_in_each_group(self, settings: OperatorSettings) -> None:
+        settings.freeze()
+        plain: Any = {"kex": "a=b"}
+        with pytest.warns(SettingsFrozenWarning, match=r"WatchingSettings\.label_selectors") as caught:
+            settings.watching.label_selectors = plain
+        assert caught[0].filename == __file__
+
     def test_what_stays_the_same_is_no_change(self, settings: OperatorSettings) -> None:
         settings.freeze()
         with warnings.catch_warnings():
