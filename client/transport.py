@@ -28,6 +28,10 @@ KEEPALIVE = 30.0
 """How long an idle connection is kept: shorter than servers (90 s) and load balancers (60 s) keep it."""
 
 
+# The library says "Session is closed" and "Connection closed" by RuntimeError.
+_FAILURES = (aiohttp.ClientError, OSError, RuntimeError)
+
+
 @dataclass(frozen=True, repr=False)
 class Request:
     """One HTTP exchange. `path` is relative to the server and may have a query."""
@@ -86,7 +90,7 @@ class Stream:
             raise StreamStalled(
                 f"The stream of {self._what} was silent for {idle_timeout:g} s, which is its limit."
             ) from error
-        except (aiohttp.ClientError, OSError):
+        except _FAILURES:
             self.cut = True
             return b""
         self._metrics.bytes_received += len(chunk)
@@ -136,7 +140,7 @@ class Transport:
                 response = await self._begin(request, access, grant, sent)
                 async with response:
                     body = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except _FAILURES as error:
             self._fail(error, request, access, sent)
         self._metrics.count(response.status, request.method, response.url.authority)
         self._metrics.bytes_received += len(body)
@@ -152,7 +156,7 @@ class Transport:
             try:
                 async with asyncio.timeout(request.timeout):
                     response = await self._begin(request, access, grant, sent)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except _FAILURES as error:
                 self._fail(error, request, access, sent)
             self._metrics.count(response.status, request.method, response.url.authority)
             yield Stream(response, what, self._metrics)
@@ -163,6 +167,9 @@ class Transport:
     async def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> aiohttp.ClientResponse:
         url = URL(access.server + request.path, encoded=True)
         session = access.session or self._session(request.channel)
+        # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
+        # repeated is decided above this module.
+        session._retry_connection = False
         headers = [("User-Agent", self._settings.user_agent), *request.headers.items(), *grant.headers]
         if not access.compression and "Accept-Encoding" not in request.headers:
             headers.append(("Accept-Encoding", "identity"))
@@ -207,9 +214,6 @@ class Transport:
                 trace_configs=[trace],
                 read_bufsize=2**18,
             )
-            # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
-            # repeated is decided above this module.
-            session._retry_connection = False
         return session
 
     def _fail(self, error: Exception, request: Request, access: Access, sent: _Sent) -> NoReturn:

@@ -107,11 +107,16 @@ async def test_what_a_legacy_server_says_of_its_resources() -> None:
         by_name = {repr(resource): resource for resource in await discovery.resources(["", "kopf.dev"])}
         assert discovery.failures == {}
     pods = by_name["pods.v1"]
-    assert (pods.kind, pods.singular, pods.shortcuts, pods.categories) == ("Pod", "pod", {"po"}, {"all"})
+    assert (pods.kind, pods.singular, pods.shortcuts, pods.categories) == (
+        "Pod",
+        "pod",
+        frozenset({"po"}),
+        frozenset({"all"}),
+    )
     assert (pods.subresources, pods.namespaced, pods.verbs, pods.preferred) == (
-        {"status"},
+        frozenset({"status"}),
         True,
-        {"list", "watch"},
+        frozenset({"list", "watch"}),
         True,
     )
     assert (by_name["nodes.v1"].singular, by_name["nodes.v1"].namespaced) == ("node", False)
@@ -191,8 +196,13 @@ async def test_aggregated_discovery_takes_two_requests() -> None:
         assert "as=APIGroupDiscoveryList" in server.seen[0].headers["accept"]
     assert sorted(by_name) == ["kopfexamples.v1.kopf.dev", "kopfexamples.v1beta1.kopf.dev", "nodes.v1", "pods.v1"]
     pods = by_name["pods.v1"]
-    assert (pods.kind, pods.singular, pods.shortcuts, pods.categories) == ("Pod", "pod", {"po"}, {"all"})
-    assert (pods.subresources, pods.namespaced, pods.verbs) == ({"status"}, True, {"get"})
+    assert (pods.kind, pods.singular, pods.shortcuts, pods.categories) == (
+        "Pod",
+        "pod",
+        frozenset({"po"}),
+        frozenset({"all"}),
+    )
+    assert (pods.subresources, pods.namespaced, pods.verbs) == (frozenset({"status"}), True, frozenset({"get"}))
     assert (by_name["nodes.v1"].singular, by_name["nodes.v1"].namespaced) == ("node", False)
     assert [by_name[f"kopfexamples.{v}.kopf.dev"].preferred for v in ("v1", "v1beta1")] == [True, False]
 

@@ -110,10 +110,17 @@ async def serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Async
     server = Server(behave, tls)
     tasks: set[asyncio.Task[None]] = set()
 
+    failures: list[BaseException] = []
+
+    def ended(task: asyncio.Task[None]) -> None:
+        tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            failures.append(failure)
+
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(server.serve(reader, writer))
         tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        task.add_done_callback(ended)
 
     listener = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     server.port = listener.sockets[0].getsockname()[1]
@@ -124,6 +131,8 @@ async def serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Async
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if failures:
+            raise failures[0]
 
 
 def status(code: int, reason: str = "", message: str = "", **details: Any) -> dict[str, Any]:
