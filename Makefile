@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+RUNTIME := $(VENV)/.installed-runtime
+STAMP := $(VENV)/.installed-dev
 TREE := build/tree
 PYTEST_ARGS ?=
 
@@ -19,17 +20,25 @@ help: ## Print this list
 
 setup: $(STAMP) ## Make .venv and install the package with its development tools into it (nothing to do when up to date)
 
-# The one place that makes the environment; again whenever the metadata that it was made from changes.
-$(STAMP): setup.cfg pyproject.toml _version.py
+# The environment is made again whenever the metadata that it was made from changes. Running needs less than developing:
+# the demo does not wait for linters. (pip compiles what nobody imports; Python compiles the rest when it is first used.)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+
+$(RUNTIME): setup.cfg pyproject.toml _version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "make: Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) -V 2>&1 || echo not there)." >&2; \
+	  echo "make: Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo not there)." >&2; \
 	  echo "      Say which one to use, for example: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) -V)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(PIP_INSTALL) --editable .
 	@touch $@
 
-demo: $(STAMP) ## Run examples/01-minimal against the embedded API server and show what happens, step by step
+$(STAMP): $(RUNTIME)
+	@echo "Adding what developing needs to $(VENV)" >&2
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+demo: $(RUNTIME) ## Run examples/01-minimal against the embedded API server and show what happens, step by step
 	@$(BIN)/python examples/demo.py
 
 fmt: $(STAMP) ## Format the code and mend what the linter can mend
@@ -49,7 +58,8 @@ tree:
 
 types: $(STAMP) tree ## Check the types of package and tests (mypy --strict)
 	MYPYPATH=$(TREE) $(BIN)/mypy --config-file setup.cfg -p ctl
-	MYPYPATH=$(TREE) $(BIN)/mypy --config-file setup.cfg --explicit-package-bases $(TREE)/tests $(TREE)/e2e
+	MYPYPATH=$(TREE) $(BIN)/mypy --config-file setup.cfg --explicit-package-bases $(TREE)/tests
+	MYPYPATH=$(TREE):$(TREE)/e2e $(BIN)/mypy --config-file setup.cfg --explicit-package-bases $(TREE)/e2e
 
 layers: $(STAMP) tree ## Check that imports go down only, pure modules stay pure, HTTP stays behind its fence
 	PYTHONPATH=$(TREE) $(BIN)/lint-imports --config setup.cfg --cache-dir build/import-linter
