@@ -11,8 +11,33 @@ from ._exports import resolve
 from ._version import VERSION as __version__  # noqa: N811 - a constant by either name
 
 if TYPE_CHECKING:
+    from . import on
     from .cli.alias import install_as_kopf
     from .client.resources import Resource
+    from .handlers.causation.causes import Reason
+    from .handlers.causation.diffs import Diff, DiffItem, DiffOperation
+    from .handlers.causation.fields import FieldPath, FieldSpec
+    from .handlers.causation.memos import Memo
+    from .handlers.causation.patch import Patch, PatchFn
+    from .handlers.causation.views import (
+        Annotations,
+        Body,
+        BodyEssence,
+        Labels,
+        Meta,
+        ObjectReference,
+        OwnerReference,
+        RawBody,
+        RawEvent,
+        RawEventType,
+        Spec,
+        Status,
+    )
+    from .handlers.connections import AiohttpSession, ConnectionInfo
+    from .handlers.declaration.criteria import ABSENT, PRESENT, all_, any_, none_, not_
+    from .handlers.declaration.registry import OperatorRegistry, get_default_registry, set_default_registry
+    from .handlers.declaration.specs import HandlerId, Operation
+    from .handlers.declaration.targets import EVERYTHING
     from .handlers.errors import (
         AdmissionError,
         ErrorsMode,
@@ -22,25 +47,114 @@ if TYPE_CHECKING:
         PermanentError,
         TemporaryError,
     )
+    from .handlers.execution import lifecycles
+    from .handlers.execution.lifecycles import get_default_lifecycle, set_default_lifecycle
+    from .handlers.execution.subhandlers import execute
     from .handlers.loggers import LocalObjectLogger, ObjectLogger, configure
+    from .handlers.logins import (
+        login_via_async_client,
+        login_via_client,
+        login_via_pykube,
+        login_with_kubeconfig,
+        login_with_service_account,
+    )
+    from .handlers.operator import operator, run, run_tasks, spawn_tasks
+    from .handlers.settings import OperatorSettings
+    from .handlers.storage.diffbase import (
+        AnnotationsDiffBaseStorage,
+        DiffBaseStorage,
+        MultiDiffBaseStorage,
+        StatusDiffBaseStorage,
+    )
+    from .handlers.storage.progress import (
+        AnnotationsProgressStorage,
+        MultiProgressStorage,
+        ProgressRecord,
+        ProgressStorage,
+        SmartProgressStorage,
+        StatusProgressStorage,
+    )
+    from .on import register, subhandler
     from .runtime.logs import LogFormat, Logger
 
 __all__ = [
+    "ABSENT",
+    "EVERYTHING",
+    "PRESENT",
     "AdmissionError",
+    "AiohttpSession",
+    "Annotations",
+    "AnnotationsDiffBaseStorage",
+    "AnnotationsProgressStorage",
+    "Body",
+    "BodyEssence",
+    "ConnectionInfo",
+    "Diff",
+    "DiffBaseStorage",
+    "DiffItem",
+    "DiffOperation",
     "ErrorsMode",
+    "FieldPath",
+    "FieldSpec",
+    "HandlerId",
     "HandlerRetriesError",
     "HandlerTimeoutError",
+    "Labels",
     "LocalObjectLogger",
     "LogFormat",
     "Logger",
     "LoginError",
+    "Memo",
+    "Meta",
+    "MultiDiffBaseStorage",
+    "MultiProgressStorage",
     "ObjectLogger",
+    "ObjectReference",
+    "Operation",
+    "OperatorRegistry",
+    "OperatorSettings",
+    "OwnerReference",
+    "Patch",
+    "PatchFn",
     "PermanentError",
+    "ProgressRecord",
+    "ProgressStorage",
+    "RawBody",
+    "RawEvent",
+    "RawEventType",
+    "Reason",
     "Resource",
+    "SmartProgressStorage",
+    "Spec",
+    "Status",
+    "StatusDiffBaseStorage",
+    "StatusProgressStorage",
     "TemporaryError",
     "__version__",
+    "all_",
+    "any_",
     "configure",
+    "execute",
+    "get_default_lifecycle",
+    "get_default_registry",
     "install_as_kopf",
+    "lifecycles",
+    "login_via_async_client",
+    "login_via_client",
+    "login_via_pykube",
+    "login_with_kubeconfig",
+    "login_with_service_account",
+    "none_",
+    "not_",
+    "on",
+    "operator",
+    "register",
+    "run",
+    "run_tasks",
+    "set_default_lifecycle",
+    "set_default_registry",
+    "spawn_tasks",
+    "subhandler",
 ]
 
 

@@ -13,17 +13,45 @@ EXPORTS: Final[Mapping[str, str]] = {
     for module, names in {
         "cli.alias": "install_as_kopf",
         "client.resources": "Resource",
+        "handlers.causation.causes": "Reason",
+        "handlers.causation.diffs": "Diff DiffItem DiffOperation",
+        "handlers.causation.fields": "FieldPath FieldSpec",
+        "handlers.causation.memos": "Memo",
+        "handlers.causation.patch": "Patch PatchFn",
+        "handlers.causation.views": """
+            Annotations Body BodyEssence Labels Meta ObjectReference OwnerReference RawBody RawEvent RawEventType Spec Status
+        """,
+        "handlers.connections": "AiohttpSession ConnectionInfo",
+        "handlers.declaration.criteria": "ABSENT PRESENT all_ any_ none_ not_",
+        "handlers.declaration.registry": "OperatorRegistry get_default_registry set_default_registry",
+        "handlers.declaration.specs": "HandlerId Operation",
+        "handlers.declaration.targets": "EVERYTHING",
         "handlers.errors": """
             AdmissionError ErrorsMode HandlerRetriesError HandlerTimeoutError LoginError PermanentError TemporaryError
         """,
+        "handlers.execution.lifecycles": "get_default_lifecycle set_default_lifecycle",
+        "handlers.execution.subhandlers": "execute",
         "handlers.loggers": "LocalObjectLogger ObjectLogger configure",
+        "handlers.logins": """
+            login_via_async_client login_via_client login_via_pykube login_with_kubeconfig login_with_service_account
+        """,
+        "handlers.operator": "operator run run_tasks spawn_tasks",
+        "handlers.settings": "OperatorSettings",
+        "handlers.storage.diffbase": """
+            AnnotationsDiffBaseStorage DiffBaseStorage MultiDiffBaseStorage StatusDiffBaseStorage
+        """,
+        "handlers.storage.progress": """
+            AnnotationsProgressStorage MultiProgressStorage ProgressRecord ProgressStorage SmartProgressStorage
+            StatusProgressStorage
+        """,
+        "on": "register subhandler",
         "runtime.logs": "LogFormat Logger",
     }.items()
     for name in names.split()
 }
 """Public name -> the module that has it, relative to the package."""
 
-MODULES: Final[Mapping[str, str]] = {}
+MODULES: Final[Mapping[str, str]] = {"lifecycles": "handlers.execution.lifecycles", "on": "on"}
 """Public names that are modules -> the module, relative to the package."""
 
 PENDING: Final[Mapping[str, str]] = {
@@ -31,16 +59,14 @@ PENDING: Final[Mapping[str, str]] = {
     for line, names in {
         "0.3": "freeze resume",
         "0.4": """
-            AiohttpSession ConnectionInfo login_via_async_client login_via_client login_via_pykube login_with_kubeconfig
-            login_with_service_account
             event exception info warn
             adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
-            remove_owner_reference ObjectReference OwnerReference
-            daemon timer DaemonStopped DaemonStoppingReason AsyncDaemonStopperChecker SyncDaemonStopperChecker
+            remove_owner_reference
+            daemon timer AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker
             index Index Store probe
         """,
         "0.6": """
-            mutate validate Headers Operation SSLPeer UserInfo
+            mutate validate Headers SSLPeer UserInfo
             WebhookAutoServer WebhookAutoTunnel WebhookClientConfig WebhookClientConfigService
             WebhookDockerDesktopServer WebhookFn WebhookK3dServer WebhookMinikubeServer WebhookNgrokTunnel WebhookServer
             WebhookServerProtocol KopfRunner

@@ -166,7 +166,8 @@ def _describe_kopf() -> _Description:
 
 def _describe_on() -> _Description:
     def lookup(name: str) -> Any:
-        if name in PENDING:
+        # `kopf.event` is to come, `kopf.on.event` is there.
+        if name in _ON and name in PENDING and name != "event":
             return Pending(f"kopf.on.{name}", PENDING[name])
         if name in _ON:
             return getattr(importlib.import_module(f"{_PACKAGE}.on"), name)

@@ -64,6 +64,18 @@ print(kopf.on.create is ctl.on.create, create is ctl.on.create, kopf.on.__name__
     assert printed(code) == "True True kopf.on ctl.on"
 
 
+def test_each_decorator_is_ours_or_says_when_it_comes() -> None:
+    code = """
+import ctl; ctl.install_as_kopf()
+import kopf.on, ctl.on
+print(*[name for name in kopf.on.__all__ if getattr(kopf.on, name) is getattr(ctl.on, name)])
+print(*[name for name in kopf.on.__all__ if "comes with" in repr(getattr(kopf.on, name))])
+"""
+    ours, later = printed(code).splitlines()
+    assert ours == "startup cleanup login resume create update delete field event subhandler register"
+    assert later == "probe validate mutate index daemon timer"
+
+
 def test_the_lifecycles_are_an_attribute_and_no_module() -> None:
     code = """
 import ctl; ctl.install_as_kopf()
