@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from ...client.resources import Resource
 from ..causation.causes import ResourceCause
+from ..causation.fields import FieldPath
 from .filters import match
 from .specs import ResourceSpec, Spec
 from .targets import Selector
@@ -33,6 +34,7 @@ class _Shelf(Generic[ResourceSpecT]):
 
     resource: Resource
     specs: tuple[ResourceSpecT, ...]
+    fields: frozenset[FieldPath]
     is_unfiltered: bool
     is_unique: bool
 
@@ -64,6 +66,10 @@ class Family(Generic[ResourceSpecT]):
         """All specs for a resource, filters and duplicates aside."""
         return self._shelf(resource).specs
 
+    def fields(self, resource: Resource) -> frozenset[FieldPath]:
+        """The fields that specs for a resource look at."""
+        return self._shelf(resource).fields
+
     def matching(self, cause: ResourceCause) -> list[ResourceSpecT]:
         """The specs whose filters the cause fulfils, each handler once."""
         shelf = self._shelf(cause.resource)
@@ -78,6 +84,7 @@ class Family(Generic[ResourceSpecT]):
             shelf = self._shelves[resource] = _Shelf(
                 resource,
                 specs,
+                fields=frozenset(spec.field for spec in specs if spec.field is not None),
                 is_unfiltered=all(spec.is_unfiltered for spec in specs),
                 is_unique=len({spec.identity for spec in specs}) == len(specs),
             )

@@ -6,7 +6,7 @@ the questions below, and what they raise passes through.
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ...client.resources import Resource
 from ..causation.causes import (
@@ -39,8 +39,7 @@ from .targets import Selector
 _HANDLED = frozenset({Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME})
 
 
-@dataclass(frozen=True, slots=True)
-class Interest:
+class Interest(NamedTuple):
     """Which kinds of handlers there are for a resource. False when there are none at all (webhooks aside)."""
 
     watching: bool
@@ -176,9 +175,8 @@ class OperatorRegistry:
 
     def extra_fields(self, resource: Resource) -> frozenset[FieldPath]:
         """Fields that belong to the essence of the resource's objects because a handler looks at them."""
-        families: tuple[Family[WatchingSpec] | Family[ChangingSpec] | Family[SpawningSpec], ...]
-        families = (self._watching, self._changing, self._spawning)
-        return frozenset(spec.field for family in families for spec in family.of(resource) if spec.field is not None)
+        watched, changed = self._watching.fields(resource), self._changing.fields(resource)
+        return watched | changed | self._spawning.fields(resource)
 
     def changing_specs(self, resource: Resource) -> tuple[ChangingSpec, ...]:
         """All handlers of changes of a resource, duplicates included: whose progress may be found on its objects."""
