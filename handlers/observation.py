@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..client.discovery import Discovery
@@ -13,7 +13,7 @@ from ..informers.factory import Factory
 from ..informers.informer import Informer
 from ..runtime.tasks import Tasks
 from .declaration.registry import OperatorRegistry
-from .declaration.targets import Choice, Problem
+from .declaration.survey import survey
 from .reconciler import ObjectKey, ObjectReconciler
 
 logger = logging.getLogger(__name__)
@@ -76,25 +76,21 @@ class Observation:
         for place in list(self._served):
             await self._dismiss(place)
 
-    @property
-    def served(self) -> Collection[tuple[Resource, str | None]]:
-        """What is served now: resources and places."""
-        return self._served.keys()
-
     async def scan(self) -> bool:
         """Ask the server what it has, and begin and cease to serve accordingly; tells whether anything is missing."""
-        resources = await self.discovery.resources(self._groups())
-        choices = [selector.choose(resources) for selector in self.registry.selectors()]
-        chosen = {resource for choice in choices for resource in choice.resources}
-        usable = {resource for resource in chosen if not self._missing_verbs(resource)}
-        self._warn(choices, chosen)
-        wanted = {(resource, place) for resource in usable for place in self.scope.places(resource)}
+        found = survey(self.registry, await self.discovery.resources(self._groups()))
+        warnings = found.warnings()
+        for text in warnings:
+            if text not in self._warned:
+                logger.warning("%s", text)
+        self._warned = frozenset(warnings)
+        wanted = {(resource, place) for resource in found.watched for place in self.scope.places(resource)}
         for place in [place for place in self._served if place not in wanted and not self._is_unknown(place[0])]:
             await self._dismiss(place)
         for resource, namespace in sorted(wanted, key=repr):
             if (resource, namespace) not in self._served:
                 self._serve(resource, namespace)
-        return any(choice.problem is not None for choice in choices)
+        return bool(found.unresolved)
 
     def _groups(self) -> set[str] | None:
         groups = {selector.group for selector in self.registry.selectors()}
@@ -117,35 +113,6 @@ class Observation:
         self.reconciler.dismiss(served.informer)
         await served.watched.stop()
         await self.factory.release(served.informer)
-
-    # What a user should know about resources that are not served.
-
-    def _missing_verbs(self, resource: Resource) -> str | None:
-        if not resource.verbs >= {"list", "watch"}:
-            return "Non-watchable"
-        interest = self.registry.handles(resource)
-        if (interest.changing or interest.spawning) and "patch" not in resource.verbs:
-            return "Non-patchable"
-        return None
-
-    def _warn(self, choices: Collection[Choice], chosen: Collection[Resource]) -> None:
-        texts = []
-        unresolved = [str(choice.selector) for choice in choices if choice.problem is Problem.UNRESOLVED]
-        if unresolved:
-            texts.append(f"Unresolved resources cannot be served (try creating their CRDs): {', '.join(unresolved)}")
-        ambiguous = [
-            repr(sorted(choice.candidates, key=repr)) for choice in choices if choice.problem is Problem.AMBIGUOUS
-        ]
-        if ambiguous:
-            texts.append(f"Ambiguous resources will not be served (try specifying API groups): {', '.join(ambiguous)}")
-        for why in ("Non-watchable", "Non-patchable"):
-            found = sorted(repr(resource) for resource in chosen if self._missing_verbs(resource) == why)
-            if found:
-                texts.append(f"{why} resources will not be served: {', '.join(found)}")
-        for text in texts:
-            if text not in self._warned:
-                logger.warning("%s", text)
-        self._warned = frozenset(texts)
 
     # The definitions that come and go.
 

@@ -1,0 +1,93 @@
+"""Runs operators as a user does: as processes, `ctl run` or the real `kopf run`, with their output kept."""
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from targets import Target
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+KOPF = "kopf==1.45.2"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A running operator: its process, and the file that its output goes to."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def text(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text()
+
+    def wait_for(self, text: str, seconds: float = START_SECONDS) -> None:
+        """Wait until it has printed this; fails with all that it printed when it ends before or time is over."""
+        deadline = time.monotonic() + seconds
+        while text not in self.text():
+            ended = self.process.poll()
+            assert ended is None, f"The operator ended with {ended} before it printed {text!r}:\n{self.text()}"
+            assert time.monotonic() < deadline, f"Not printed within {seconds} s: {text!r}\n{self.text()}"
+            time.sleep(0.02)
+
+    def stop(self, signum: signal.Signals = signal.SIGTERM) -> int:
+        """Send the signal and wait for the end; gives the exit code."""
+        self.process.send_signal(signum)
+        return self.process.wait(STOP_SECONDS)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], target: Target, output: Path, **environment: str) -> Iterator[Operator]:
+    """Run an operator against a server for as long as the block lasts; killed at the end if it lives on."""
+    known = {key: value for key, value in os.environ.items() if key not in {"KUBECONFIG", "PYTHONPATH"}}
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**known, "KUBECONFIG": str(target.kubeconfig), "PYTHONUNBUFFERED": "1", **environment},
+        )
+    try:
+        yield Operator(process, output)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(STOP_SECONDS)
+
+
+def ctl_command(*arguments: str) -> list[str]:
+    """The command line of `ctl` as it is in this checkout."""
+    return [sys.executable, "-m", "ctl", *arguments]
+
+
+def kopf_command(*arguments: str) -> list[str]:
+    """The command line of the real Kopf, from an environment of its own."""
+    return [str(kopf_python()), "-m", "kopf", *arguments]
+
+
+def kopf_python() -> Path:
+    """An interpreter with the real Kopf; made once, and kept in the user's cache folder."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctl" / "kopf"
+    key = hashlib.sha256(f"{KOPF} {sys.version}".encode()).hexdigest()[:16]
+    home = cache / key
+    python = home / "bin" / "python"
+    if not (home / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, timeout=120)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", KOPF], check=True, timeout=600)
+        (home / "complete").touch()
+    return python

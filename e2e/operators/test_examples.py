@@ -1,0 +1,115 @@
+"""The examples behave the same on every server: each handler called once, the same results and annotations."""
+
+from pathlib import Path
+
+import pytest
+from operators.cluster import PREFIX, Examples, annotations, diff_base, progress
+from operators.processes import Operator, ctl_command, running
+from targets import Target
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def example(name: str, examples: Examples) -> list[str]:
+    return ctl_command("run", "-v", "-n", examples.namespace, str(EXAMPLES / name / "example.py"))
+
+
+def count(operator: Operator, text: str) -> int:
+    return operator.text().count(text)
+
+
+async def test_01_minimal(served: Target, examples: Examples, tmp_path: Path) -> None:
+    with running(example("01-minimal", examples), served, tmp_path / "log") as operator:
+        await examples.create("one", {"field": "value"})
+        body = await examples.handled("one", field="value")
+        assert body["status"] == {"create_fn": {"message": "hello, one"}}
+        assert set(annotations(body)) == {f"{PREFIX}/last-handled-configuration"}
+        assert annotations(body)[f"{PREFIX}/last-handled-configuration"] == '{"spec":{"field":"value"}}\n'
+        assert "finalizers" not in body["metadata"]
+        await examples.delete("one")
+        await examples.until("one", lambda found: found is None)
+        assert operator.stop() == 0
+    assert count(operator, "one was created and wants 'value'") == 1
+    assert count(operator, "Handler 'create_fn' succeeded.") == 1
+    assert count(operator, "Creation is processed: 1 succeeded; 0 failed.") == 1
+
+
+async def test_03_exceptions(served: Target, examples: Examples, tmp_path: Path) -> None:
+    with running(example("03-exceptions", examples), served, tmp_path / "log") as operator:
+        await examples.create("one")
+        body = await examples.handled("one", field="value")
+        assert body["status"] == {"eventual_success": {"attempts": 3}}
+        operator.wait_for("Creation is processed: 2 succeeded; 3 failed.")
+        assert operator.stop() == 0
+    for handler, calls in {
+        "instant_failure": 1,
+        "eventual_success": 3,
+        "eventual_failure": 2,
+        "ignored_error": 1,
+        "fatal_error": 1,
+    }.items():
+        assert count(operator, f"Handler '{handler}' is invoked.") == calls, operator.text()
+
+
+async def test_05_handlers(served: Target, examples: Examples, tmp_path: Path) -> None:
+    with running(example("05-handlers", examples), served, tmp_path / "log") as operator:
+        await examples.create("one", {"field": "a"})
+        body = await examples.handled("one", field="a")
+        assert body["metadata"]["finalizers"] == [f"{PREFIX}/KopfFinalizerMarker"]
+        assert body["status"] == {"create_fn_2": {"created": True}}
+        await examples.patch("one", {"spec": {"field": "b"}})
+        await examples.handled("one", field="b")
+        await examples.patch("one", {"spec": {"other": "c"}})
+        await examples.handled("one", other="c")
+        operator.stop()
+    text = operator.text()
+    for handler, calls in {"create_fn_1": 1, "create_fn_2": 1, "update_fn": 2, "field_fn/spec.field": 2}.items():
+        assert text.count(f"Handler '{handler}' succeeded.") == calls, text
+    assert "changed: [('change', ('spec', 'field'), 'a', 'b')]" in text
+    assert "the field changed: None -> 'a'" in text
+    assert "the field changed: 'a' -> 'b'" in text
+    assert "resume_fn" not in text
+    with running(example("05-handlers", examples), served, tmp_path / "again") as operator:
+        operator.wait_for("one was here before this operator")
+        operator.wait_for("Resuming is processed: 1 succeeded; 0 failed.")
+        await examples.delete("one")
+        await examples.until("one", lambda found: found is None)
+        assert operator.stop() == 0
+    assert count(operator, "one is about to be deleted") == 1
+    assert count(operator, "Deletion is processed: 1 succeeded; 0 failed.") == 1
+    assert "create_fn_1" not in operator.text()
+
+
+async def test_08_events(served: Target, examples: Examples, tmp_path: Path) -> None:
+    await examples.create("old")
+    with running(example("08-events", examples), served, tmp_path / "log") as operator:
+        operator.wait_for("event None of old")
+        await examples.create("new", labels={"watched": "yes"})
+        operator.wait_for("event ADDED of new")
+        body = await examples.until("new", lambda found: found is not None and found.get("status") == {"seen": True})
+        assert body is not None
+        assert annotations(body) == {}
+        assert diff_base(body) is None
+        assert progress(body) == {}
+        operator.wait_for("event MODIFIED of new")
+        await examples.delete("new")
+        operator.wait_for("event DELETED of new")
+        assert operator.stop() == 0
+    assert count(operator, "event ADDED of new") == 1
+    assert count(operator, "event DELETED of new") == 1
+    assert count(operator, "event None of old") == 1
+
+
+@pytest.mark.parametrize("signum", ["SIGTERM", "SIGINT"])
+async def test_signals_end_the_operator_with_exit_code_0(
+    served: Target, examples: Examples, tmp_path: Path, signum: str
+) -> None:
+    import signal
+
+    with running(example("01-minimal", examples), served, tmp_path / "log") as operator:
+        operator.wait_for("Starting ctl")
+        await examples.create("one")
+        await examples.handled("one")
+        assert operator.stop(signal.Signals[signum]) == 0
+        assert f"Signal {signum} is received. Operator is stopping." in operator.text()
+        assert "Traceback" not in operator.text()
