@@ -1,0 +1,146 @@
+"""Limiters say how long a key has to wait before it is attempted again.
+
+Pure: time and randomness are arguments. Names and numbers are client-go's; new is the jitter, so that a thousand keys that failed
+together do not come back together.
+"""
+
+from collections.abc import Hashable
+from typing import Protocol, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
+
+
+class Limiter(Protocol[K_contra]):
+    """What a rate-limited queue asks. `now` is in seconds of any clock that does not go back, `random` in [0, 1)."""
+
+    def when(self, key: K_contra, now: float, random: float) -> float:
+        """Count a failure of the key; give the seconds to wait."""
+
+    def forget(self, key: K_contra) -> None:
+        """The key is over its failures: the next one is the first."""
+
+    def failures(self, key: K_contra) -> int:
+        """How many failures of the key were counted since it was forgotten."""
+
+
+class Exponential(Limiter[K]):
+    """For each key: `base` doubling with each failure, at most `cap`; then shortened by up to `jitter` times itself.
+
+    The default is client-go's 5 ms to 1000 s, of which a delay takes between the half and the whole.
+    """
+
+    def __init__(self, base: float = 0.005, cap: float = 1000.0, jitter: float = 0.5) -> None:
+        if base <= 0 or cap < base or not 0 <= jitter <= 1:
+            raise ValueError(
+                f"An exponential limiter needs 0 < base <= cap and 0 <= jitter <= 1; got {base}, {cap}, {jitter}."
+            )
+        self._base, self._cap, self._jitter = base, cap, jitter
+        self._failures: dict[K, int] = {}
+
+    def when(self, key: K, now: float, random: float) -> float:
+        """Count a failure; the first gives about `base`."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        # Beyond 2**64 any cap is long reached; a float would overflow at 2**1024.
+        delay = min(self._cap, self._base * (1 << min(failures, 64)))
+        return delay * (1.0 - self._jitter * random)
+
+    def forget(self, key: K) -> None:
+        """Begin anew with `base`."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """How many failures were counted."""
+        return self._failures.get(key, 0)
+
+
+class FastSlow(Limiter[K]):
+    """For each key: `fast` seconds for the first `attempts` failures, `slow` after that."""
+
+    def __init__(self, fast: float, slow: float, attempts: int) -> None:
+        self._fast, self._slow, self._attempts = fast, slow, attempts
+        self._failures: dict[K, int] = {}
+
+    def when(self, key: K, now: float, random: float) -> float:
+        """Count a failure."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        return self._fast if failures <= self._attempts else self._slow
+
+    def forget(self, key: K) -> None:
+        """Begin anew with the fast ones."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """How many failures were counted."""
+        return self._failures.get(key, 0)
+
+
+class Bucket(Limiter[Hashable]):
+    """For all keys together: `burst` at once and `qps` in each second after that, in the order of asking.
+
+    client-go's numbers are 10 and 100. It counts no failures of single keys.
+    """
+
+    def __init__(self, qps: float = 10.0, burst: int = 100) -> None:
+        if qps <= 0 or burst < 1:
+            raise ValueError(f"A bucket needs a positive qps and a burst of 1 at least; got {qps} and {burst}.")
+        self._qps, self._burst = qps, burst
+        self._tokens = float(burst)
+        self._since: float | None = None
+
+    def when(self, key: Hashable, now: float, random: float) -> float:
+        """Take the next token, which may be one of the future."""
+        if self._since is not None:
+            self._tokens = min(float(self._burst), self._tokens + max(0.0, now - self._since) * self._qps)
+        self._since = now
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._qps)
+
+    def forget(self, key: Hashable) -> None:
+        """Do nothing: a bucket knows no keys."""
+
+    def failures(self, key: Hashable) -> int:
+        """0: a bucket knows no keys."""
+        return 0
+
+
+class MaxOf(Limiter[K]):
+    """The longest delay of several limiters; each is asked, and counts, every time."""
+
+    def __init__(self, *limiters: Limiter[K]) -> None:
+        if not limiters:
+            raise ValueError("MaxOf needs at least one limiter.")
+        self._limiters = limiters
+
+    def when(self, key: K, now: float, random: float) -> float:
+        """Count a failure with each; the longest delay."""
+        return max([limiter.when(key, now, random) for limiter in self._limiters])
+
+    def forget(self, key: K) -> None:
+        """Forget the key with each."""
+        for limiter in self._limiters:
+            limiter.forget(key)
+
+    def failures(self, key: K) -> int:
+        """The highest count of any."""
+        return max(limiter.failures(key) for limiter in self._limiters)
+
+
+class Capped(Limiter[K]):
+    """Another limiter, but never longer than `longest` seconds."""
+
+    def __init__(self, limiter: Limiter[K], longest: float) -> None:
+        self._limiter, self._longest = limiter, longest
+
+    def when(self, key: K, now: float, random: float) -> float:
+        """Count a failure with the other; its delay, or the longest allowed."""
+        return min(self._longest, self._limiter.when(key, now, random))
+
+    def forget(self, key: K) -> None:
+        """Forget the key with the other."""
+        self._limiter.forget(key)
+
+    def failures(self, key: K) -> int:
+        """The count of the other."""
+        return self._limiter.failures(key)
