@@ -65,9 +65,6 @@ class Review:
 class OperatorRegistry:
     """All handlers of one operator."""
 
-    uses_default_login: bool = False
-    """Whether the operator finds its credentials itself: there are no login handlers, and it may."""
-
     def __init__(self) -> None:
         self._activities: list[ActivitySpec] = []
         self._watching: Family[WatchingSpec] = Family()
@@ -75,6 +72,11 @@ class OperatorRegistry:
         self._changing: Family[ChangingSpec] = Family()
         self._spawning: Family[SpawningSpec] = Family()
         self._webhooks: Family[WebhookSpec] = Family()
+
+    @property
+    def uses_default_login(self) -> bool:
+        """Whether the operator finds its credentials itself: there are no login handlers, and it may."""
+        return False
 
     def append(self, spec: Spec) -> None:
         """Take one more handler. Raises TypeError for a kind that is not known."""
@@ -214,7 +216,7 @@ class SmartOperatorRegistry(OperatorRegistry):
     """A registry whose operator finds its credentials itself as long as no login handler is declared in it."""
 
     @property
-    def uses_default_login(self) -> bool:  # type: ignore[override]
+    def uses_default_login(self) -> bool:
         """Whether no login handler is declared."""
         return not self.activities(Activity.AUTHENTICATION)
 

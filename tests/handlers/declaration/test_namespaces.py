@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from ctl.handlers.declaration.namespaces import exact_namespaces, match_namespace, match_namespaces
+from ctl.handlers.declaration.namespaces import NamespacePattern, exact_namespaces, match_namespace, match_namespaces
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +55,7 @@ def test_several_patterns_are_alternatives() -> None:
 
 
 def test_names_among_the_patterns() -> None:
-    patterns = ["a", "b-*", "c,d", "!e", "f?", "[gh]", re.compile("i"), "a"]
+    patterns: list[NamespacePattern] = ["a", "b-*", "c,d", "!e", "f?", "[gh]", re.compile("i"), "a"]
     assert exact_namespaces(patterns) == {"a"}
 
 

@@ -1,0 +1,73 @@
+"""The index of specs by resource answers as a plain walk through all specs would."""
+
+from typing import Any
+
+from ctl.client.resources import Resource
+from ctl.handlers.declaration.families import Family, deduplicated
+from ctl.handlers.declaration.specs import HandlerId, Spec, WatchingSpec
+from ctl.handlers.declaration.targets import EVERYTHING, Selector
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+
+def one(**_: Any) -> None: ...
+
+
+def two(**_: Any) -> None: ...
+
+
+SELECTORS = [
+    Selector.parse("things"),
+    Selector.parse("thing"),
+    Selector.parse("a.io", EVERYTHING),
+    Selector.parse("things.v2"),
+    Selector.parse(lambda resource: resource.version == "v1"),
+    Selector.parse(category="all"),
+]
+RESOURCES = [
+    Resource(group, version, "things", singular=singular, categories=categories, preferred=preferred)
+    for group in ("a.io", "b.io")
+    for version in ("v1", "v2")
+    for singular in (None, "thing")
+    for categories in (frozenset[str](), frozenset({"all"}))
+    for preferred in (True, False)
+]
+
+
+class Declaring(RuleBasedStateMachine):
+    """Declarations and questions in any order; resources come back changed, as after another discovery."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.family: Family[WatchingSpec] = Family()
+        self.specs: list[WatchingSpec] = []
+
+    @rule(selector=st.sampled_from(SELECTORS), fn=st.sampled_from([one, two]), id=st.sampled_from(["x", "y"]))
+    def declare(self, selector: Selector, fn: Any, id: str) -> None:
+        spec = WatchingSpec(id=HandlerId(id), fn=fn, selector=selector)
+        self.specs.append(spec)
+        self.family.append(spec)
+
+    @rule(resource=st.sampled_from(RESOURCES))
+    def ask(self, resource: Resource) -> None:
+        expected = [spec for spec in self.specs if spec.selector is not None and spec.selector.check(resource)]
+        assert list(self.family.of(resource)) == expected
+
+
+TestDeclaring = Declaring.TestCase
+
+specs = st.builds(
+    lambda fn, name: Spec(id=HandlerId(name), fn=fn), st.sampled_from([one, two]), st.sampled_from(["x", "y", "z"])
+)
+
+
+@given(st.lists(specs, max_size=10))
+def test_deduplication_keeps_the_first_of_each_in_order(declared: list[Spec]) -> None:
+    kept = deduplicated(declared)
+    assert [declared.index(spec) for spec in kept] == sorted(declared.index(spec) for spec in kept)
+    assert {(spec.fn, spec.id) for spec in kept} == {(spec.fn, spec.id) for spec in declared}
+    for spec in kept:
+        namesakes = [other for other in declared if (other.fn, other.id) == (spec.fn, spec.id)]
+        assert spec is namesakes[0]
+    assert len({(spec.fn, spec.id) for spec in kept}) == len(kept)
