@@ -8,7 +8,6 @@ import enum
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from ...client.resources import Resource
@@ -52,13 +51,16 @@ class Cause:
     memo: Any
     indices: Mapping[str, Any] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def kwargs(self) -> Mapping[str, Any]:
         """The keyword arguments by name, made once; not to be changed. Indices win over arguments of the same name."""
-        given = self._given()
-        if self.indices:
-            given.update(self.indices)
-        return given
+        # Not a cached_property: that takes a lock on Python 3.11, once for each event of each object.
+        given = self.__dict__.get("_kwargs")
+        if given is None:
+            given = self.__dict__["_kwargs"] = self._given()
+            if self.indices:
+                given.update(self.indices)
+        return given  # type: ignore[no-any-return]
 
     def _given(self) -> dict[str, Any]:
         return {"memo": self.memo, "logger": self.logger}
@@ -117,7 +119,10 @@ class WatchingCause(ResourceCause):
     type: RawEventType = None
 
     def _given(self) -> dict[str, Any]:
-        return {**super()._given(), "event": self.event, "type": self.type}
+        given = super()._given()
+        given["event"] = self.event
+        given["type"] = self.type
+        return given
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -209,7 +209,7 @@ class Meta(_Stanza[Any]):
 
     def __init__(self, body: Mapping[str, Any] | _Source) -> None:
         """Show the metadata of the body; the argument is the whole body, not the metadata."""
-        super().__init__(body)
+        self._source = body if type(body) is _Source else _source_of(body)
         self._labels: LabelsView | None = None
         self._annotations: AnnotationsView | None = None
 

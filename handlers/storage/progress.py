@@ -113,10 +113,12 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         """Set the annotation made for it, or remove it."""
         for name in self.usable_keys(self.touch_key, body=body):
+            present = body.metadata.annotations.get(name)
             if value is None:
                 _discard(("metadata", "annotations", name), body, patch)
-            elif body.metadata.annotations.get(name) != value:
+            elif present != value:
                 patch.metadata.annotations[name] = value
+            if present != value:
                 self.store_marker(prefix=self.prefix, body=body, patch=patch)
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
@@ -281,7 +283,7 @@ def _decoded(text: Any, body: Body, name: str) -> ProgressRecord | None:
 
 def _discard(path: FieldPath, body: Body, patch: Patch) -> None:
     """Delete a value where the object has it, and drop what the patch would have set."""
-    if resolve(body, path) is not None:
+    if resolve(body, path, _ABSENT) is not _ABSENT:
         ensure(patch, path, None)
     elif resolve(patch, path, _ABSENT) is not _ABSENT:
         remove(patch, path)
