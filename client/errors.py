@@ -18,7 +18,7 @@ class APIError(Exception):
 
     `status` is the server's Status object (empty when the answer was none, e.g. a proxy's page); `request` is the verb
     and URL, when known. `after_lost_answer` is true when an earlier sending of the same request had its answer lost: the
-    refusal may then be a consequence of our own success (NotFound of a DELETE, AlreadyExists of a POST).
+    refusal may then be a consequence of our own success (NotFound of a DELETE, AlreadyExists of a POST). A 5xx counts as lost.
     """
 
     default_reason: ClassVar[str] = "Unknown"
@@ -53,9 +53,13 @@ class APIError(Exception):
         details = self.status.get("details")
         return dict(details) if isinstance(details, Mapping) else {}
 
+    @property
+    def summary(self) -> str:
+        """What the server said, without the request it said it to."""
+        return f"{self.reason} ({self.code}): {self.message or 'the server gave no message'}"
+
     def __str__(self) -> str:
-        where = f" to {self.request}" if self.request else ""
-        return f"{self.reason} ({self.code}){where}: {self.message or 'the server gave no message'}"
+        return f"{self.request}: {self.summary}" if self.request else self.summary
 
 
 class BadRequest(APIError):

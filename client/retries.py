@@ -21,7 +21,7 @@ class Run:
     def __init__(self, call: Call, settings: ClientSettings) -> None:
         self.call = call
         self.lost = False
-        """Whether the answer of an attempt so far was lost."""
+        """Whether an attempt so far may have been applied although no success came back."""
         self._settings = settings
         self._pauses = iter(settings.backoffs())
         self._exhausted = False
@@ -59,9 +59,9 @@ class Run:
         backoffs = self._settings.backoffs()
         number = f"#{state.attempt_number}" + (f"/{len(backoffs) + 1}" if isinstance(backoffs, Sized) else "")
         error = state.outcome.exception() if state.outcome is not None else None
-        logger.error(
-            "Request attempt %s failed; %s: %s %s -> %s", number, what, self.call.method, self.call.path, error
-        )
+        # Errors without an answer name the request themselves.
+        found = f"{self.call.method} {self.call.path} -> {error.summary}" if isinstance(error, APIError) else error
+        logger.error("Request attempt %s failed; %s: %s", number, what, found)
 
 
 def parse_retry_after(header: str, now: datetime) -> float | None:

@@ -10,7 +10,7 @@ import tenacity
 from ..runtime import clock
 from .calls import Call
 from .endpoint import Access, AccessSource, Grant
-from .errors import APIError, LostAnswer, RequestError
+from .errors import APIError, LostAnswer, RequestError, is_outcome_unknown
 from .metrics import ClientMetrics
 from .ratelimit import Bucket
 from .retries import Run, parse_retry_after, refusal
@@ -95,9 +95,10 @@ class Sender:
             return await self._exchange(run.call)
         except APIError as error:
             error.after_lost_answer = run.lost
+            run.lost = run.lost or is_outcome_unknown(error)
             raise
         except RequestError as error:
-            run.lost = run.lost or error.sent
+            run.lost = run.lost or is_outcome_unknown(error)
             if error.sent and not run.call.repeatable:
                 raise LostAnswer(
                     f"{error} The request may have been applied and is not repeated blindly: read the object, then decide."

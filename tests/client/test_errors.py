@@ -41,7 +41,7 @@ from .wireserver import status
 def test_the_class_tells_the_reason(code: int, reason: str, name: str) -> None:
     error = from_status(code, status(code, reason, "why"), request="GET /x")
     assert type(error) is getattr(errors, name)
-    assert f"({code}) to GET /x: why" in str(error)
+    assert str(error) == f"GET /x: {error.reason} ({code}): why"
 
 
 @pytest.mark.parametrize("body", [None, {}, {"details": None}, {"details": {"retryAfterSeconds": "soon"}}])

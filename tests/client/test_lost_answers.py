@@ -59,6 +59,12 @@ async def test_a_deletion_that_was_applied_although_its_answer_was_lost_is_a_suc
             await client.delete(PODS, "a", "ns", uid="u")
 
 
+async def test_a_deletion_that_was_applied_although_the_server_timed_out_is_a_success() -> None:
+    answers = replies((504, status(504, "Timeout")), (404, status(404, "NotFound")))
+    async with talking(answers) as (_, client):
+        assert await client.delete(PODS, "a", "ns", uid="u") is None
+
+
 async def test_a_named_creation_is_resent_and_its_refusal_says_why() -> None:
     lost: list[Seen] = []
 

@@ -16,15 +16,16 @@ from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving, status, 
 
 
 async def test_5xx_is_retried_and_then_escalated(caplog: pytest.LogCaptureFixture) -> None:
-    async with talking(replies((500, status(500, "InternalError")))) as (_server, client):
+    async with talking(replies((500, status(500, "InternalError", "oops")))) as (_server, client):
         with caplog.at_level(logging.ERROR), pytest.raises(InternalError):
             await client.get(PODS, "x", "ns")
         assert client.metrics.retries == 2
         assert {(key.code, key.method): n for key, n in client.metrics.requests().items()} == {("500", "GET"): 3}
-    assert [message.split(":")[0] for message in caplog.messages] == [
-        "Request attempt #1/3 failed; will retry",
-        "Request attempt #2/3 failed; will retry",
-        "Request attempt #3/3 failed; escalating",
+    what = "GET /api/v1/namespaces/ns/pods/x -> InternalError (500): oops"
+    assert caplog.messages == [
+        f"Request attempt #1/3 failed; will retry: {what}",
+        f"Request attempt #2/3 failed; will retry: {what}",
+        f"Request attempt #3/3 failed; escalating: {what}",
     ]
 
 
