@@ -10,9 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from ctl.sandbox import Sandbox
 
 START_SECONDS = 30.0
 
@@ -39,7 +42,7 @@ class TargetError(Exception):
 @contextlib.contextmanager
 def sandbox_target() -> Iterator[Target]:
     """The sandbox, on a thread and loop of its own so that it outlives the loops of single tests."""
-    from ctl.sandbox import Sandbox  # Not needed by those who run against a real server alone.
+    from ctl.sandbox import Sandbox
 
     loop = asyncio.new_event_loop()
     started: threading.Event = threading.Event()
@@ -79,7 +82,7 @@ def sandbox_target() -> Iterator[Target]:
         raise failures[0]
 
 
-async def _compact(sandbox: Any) -> None:
+async def _compact(sandbox: "Sandbox") -> None:
     sandbox.compact()
 
 

@@ -134,7 +134,9 @@ async def test_finalizers_removed_before_the_deletion_do_not_delete(api: Api, sp
 
 
 async def test_a_finalizer_has_to_be_a_possible_name(api: Api, space: Space) -> None:
-    status = (await api.call("POST", space.widgets(), space.widget("one", finalizers=["not a name!"]))).refused(422, "Invalid")
+    status = (await api.call("POST", space.widgets(), space.widget("one", finalizers=["not a name!"]))).refused(
+        422, "Invalid"
+    )
     assert status["details"]["causes"][0]["field"].startswith("metadata.finalizers")
     # Custom resources take names without a domain, such as `finalizer`.
     await api.create(space.widgets(), space.widget("one", finalizers=["unqualified"]))

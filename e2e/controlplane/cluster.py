@@ -133,8 +133,10 @@ class ControlPlane:
         they start anew (as that of a custom resource does when its definition changes). Watches are served from the
         caches' own windows and do not notice.
         """
-        revision = int(self._etcd("kv/range", {"key": _b64("compact_rev_key")})["header"]["revision"])
-        self._etcd("kv/put", {"key": _b64("compact_rev_key"), "value": _b64(str(revision))})
+        # etcd still reads at the compacted revision itself: it has to be one that no object was written at.
+        key = _b64("compact_rev_key")
+        revision = int(self._etcd("kv/put", {"key": key, "value": _b64("0")})["header"]["revision"])
+        self._etcd("kv/put", {"key": key, "value": _b64(str(revision))})
         self._etcd("kv/compaction", {"revision": str(revision), "physical": True})
         return revision
 
