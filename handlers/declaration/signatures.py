@@ -56,20 +56,24 @@ def require_kwargs(fn: Callable[..., Any], role: str, *, positional: int = 0) ->
             f"and with more of them in later releases. Expected `**kwargs` (or `**_`) at the end of its parameters; "
             f"found ({found}). Add `**_` to them."
         )
-    unfilled = [
-        parameter.name
-        for parameter in parameters.values()
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.default is inspect.Parameter.empty
-    ][positional:]
-    if unfilled:
+    required = [parameter for parameter in parameters.values() if parameter.default is inspect.Parameter.empty]
+    unfilled = [parameter.name for parameter in required if parameter.kind is inspect.Parameter.POSITIONAL_ONLY]
+    if unfilled[positional:]:
         raise HandlerSignatureError(
-            f"The {role} {describe(fn)} has parameters that are never given: {', '.join(unfilled)}. "
+            f"The {role} {describe(fn)} has parameters that are never given: {', '.join(unfilled[positional:])}. "
             f"It is called with keyword arguments; found ({found}). Remove the `/` or the parameters before it."
+        )
+    if required and required[0].name in {"self", "cls"} and not positional:
+        raise HandlerSignatureError(
+            f"The {role} {describe(fn)} is a method without its object: nobody gives it {required[0].name!r}. Declare the "
+            f"method of an object, as in on.create('kopfexamples')(instance.method), or make it a static method."
         )
 
 
 def parameters_of(fn: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
-    """What the function accepts, or None if it cannot be known (some functions written in C)."""
+    """What the function accepts, or None if it cannot be known (some functions written in C, signatures that are made up)."""
+    if hasattr(fn, "__signature__"):
+        return None
     try:
         # What is called is the wrapper, not what it wraps: its signature counts, and not the one it shows.
         return inspect.signature(fn, follow_wrapped=False).parameters

@@ -1,4 +1,5 @@
 import functools
+import inspect
 import re
 from typing import Any
 from unittest.mock import Mock
@@ -117,6 +118,20 @@ def test_positional_only_parameters_are_for_values() -> None:
     require_kwargs(check, "callback", positional=1)
     with pytest.raises(HandlerSignatureError, match="never given: value"):
         require_kwargs(check, "handler")
+
+
+def test_a_signature_that_is_made_up_says_nothing_of_the_call() -> None:
+    def injected(**kwargs: Any) -> None: ...
+
+    made_up: Any = injected
+    made_up.__signature__ = inspect.signature(narrow)
+    require_kwargs(made_up, "handler")
+
+
+@pytest.mark.parametrize("function", [Cls.method, Cls.__dict__["method"], Cls.__dict__["cls"].__func__])
+def test_a_method_without_its_object_is_refused(function: Any) -> None:
+    with pytest.raises(HandlerSignatureError, match="is a method without its object"):
+        require_kwargs(function, "handler")
 
 
 def test_what_is_no_function_is_refused() -> None:
