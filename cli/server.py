@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from ..sandbox.server import Sandbox
+from ..sandbox import Sandbox
 from .loops import new_loop, run_in
 
 

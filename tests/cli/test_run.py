@@ -1,0 +1,206 @@
+"""`ctl run`, as a process against a sandbox of the test's own, and what it says when something is wrong."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ctl.client.access import load_access
+from ctl.client.resources import Resource
+from ctl.client.rest import Client
+from ctl.sandbox import Sandbox, SandboxSettings
+
+from .processes import PATIENCE, command
+
+CRD = Path(__file__).parents[2] / "examples" / "01-minimal" / "crd.yaml"
+EXAMPLES = Resource("kopf.dev", "v1", "kopfexamples", namespaced=True)
+BODY = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "one"}, "spec": {"field": "value"}}
+HANDLER = """
+import MODULE
+
+@MODULE.on.create("kopfexamples")
+def create_fn(name, logger, **_):
+    logger.info("created by a handler")
+    return {"hello": name}
+"""
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as sandbox:
+        await sandbox.load_manifest(CRD.read_text())
+        yield sandbox
+
+
+@pytest.fixture
+def kubeconfig(sandbox: Sandbox, tmp_path: Path) -> Path:
+    return sandbox.kubeconfig(tmp_path / "kubeconfig")
+
+
+def operator(folder: Path, module: str = "ctl") -> Path:
+    path = folder / "main.py"
+    path.write_text(HANDLER.replace("MODULE", module))
+    return path
+
+
+async def handled(kubeconfig: Path, namespace: str = "default") -> dict[str, Any]:
+    """Create an object and wait until its handler's result is there."""
+    async with Client(load_access(kubeconfig)) as client, asyncio.timeout(PATIENCE):
+        await client.create(EXAMPLES, BODY, namespace)
+        return await _until(client, namespace, lambda body: "create_fn" in body.get("status", {}))
+
+
+async def _until(client: Client, namespace: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    while True:
+        body = (await client.get(EXAMPLES, "one", namespace)).body()
+        if reached(body):
+            return body
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("module", ["ctl", "kopf"])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+async def test_an_operator_runs_until_it_is_told_to_stop(
+    module: str, signum: signal.Signals, kubeconfig: Path, tmp_path: Path
+) -> None:
+    async with command("run", "-A", "--kubeconfig", kubeconfig, operator(tmp_path, module)) as run:
+        body = await handled(kubeconfig)
+        assert body["status"] == {"create_fn": {"hello": "one"}}
+        assert "kopf.zalando.org/last-handled-configuration" in body["metadata"]["annotations"]
+        await run.line("[default/one] created by a handler")
+        assert await run.end(signum) == 0
+    assert "Traceback" not in run.output
+
+
+async def test_the_embedded_server_needs_nothing_else(tmp_path: Path) -> None:
+    async with command("run", "--sandbox", "--manifest", CRD, operator(tmp_path)) as run:
+        kubeconfig = await run.kubeconfig()
+        assert (await handled(kubeconfig))["status"] == {"create_fn": {"hello": "one"}}
+        assert await run.end(signal.SIGINT) == 0
+    assert not kubeconfig.exists()
+
+
+async def test_the_embedded_server_answers_while_a_handler_blocks_the_loop(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("""
+import os, ctl, urllib.request, yaml
+
+@ctl.on.create("kopfexamples")
+async def create_fn(**_):
+    server = yaml.safe_load(open(os.environ["KUBECONFIG"]))["clusters"][0]["cluster"]["server"]
+    return urllib.request.urlopen(server + "/version").status
+""")
+    async with command("run", "--sandbox", "--manifest", CRD, path) as run:
+        assert (await handled(await run.kubeconfig()))["status"] == {"create_fn": 200}
+
+
+async def test_a_module_by_its_name_in_one_namespace_as_the_environment_says(kubeconfig: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_operator.py").write_text(HANDLER.replace("MODULE", "ctl"))
+    env = {"KUBECONFIG": str(kubeconfig), "KOPF_RUN_NAMESPACES": "default", "CTL_RUN_LOG_FORMAT": "json"}
+    async with command("run", "-m", "my_operator", cwd=tmp_path, env=env) as run:
+        await handled(kubeconfig)
+        line = yaml.safe_load(await run.line("created by a handler"))
+        assert line["object"] | {"uid": ""} == {
+            "apiVersion": "kopf.dev/v1",
+            "kind": "KopfExample",
+            "name": "one",
+            "namespace": "default",
+            "uid": "",
+        }
+        assert line["severity"] == "info"
+
+
+async def test_a_broken_file_ends_at_once_with_the_users_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("import ctl\n\nctl.nonsense\n")
+    async with command("run", "-A", path) as run:
+        assert await run.end() == 1
+    frames = [line.strip() for line in run.lines if line.strip().startswith("File ")]
+    assert frames == [f'File "{path}", line 3, in <module>']
+    assert run.lines[-1] == f"Error: {path} could not be loaded (AttributeError, see above)."
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["gone.py"], "The file gone.py does not exist (looked for in"),
+        (["-A"], "Nothing to run: name the operator's Python files, or its modules with -m."),
+        (["-A", "-n", "x", "main.py"], "Either --namespace or --all-namespaces can be used, not both."),
+        (["--manifest", "x.yaml", "main.py"], "--manifest is for the embedded API server: add --sandbox."),
+        (["--sandbox", "--context", "x", "main.py"], "--sandbox is a server of its own"),
+        (["-A", "-m", "no_such_module"], "There is no module no_such_module."),
+        (["-A", "--liveness", "http://:8080/", "main.py"], "--liveness is not there yet"),
+        (["-A", "--peering", "x", "main.py"], "--peering is not there yet"),
+        (["-A", "--no-such-option"], "No such option"),
+    ],
+)
+async def test_wrong_usage_is_one_sentence_and_code_2(args: list[str], said: str, tmp_path: Path) -> None:
+    operator(tmp_path)
+    async with command("run", *args, cwd=tmp_path) as run:
+        assert await run.end() == 2
+    assert said in run.lines[-1]
+    assert "Traceback" not in run.output
+
+
+def config(server: str, token: str = "secret") -> str:
+    return yaml.safe_dump(
+        {
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "known", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "known",
+        }
+    )
+
+
+@pytest.fixture
+def nobody() -> str:
+    """The address of a port on which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "said"),
+    [
+        (None, [], ["No way to a Kubernetes server was found", "Set KUBECONFIG"]),
+        (None, ["--kubeconfig", "gone"], ["gone", "does not exist"]),
+        ("clusters: [unclosed", [], ["config is broken in line 1"]),
+        ("[]", [], ["config is broken", "found a list"]),
+        (config("http://127.0.0.1:1"), ["--context", "unknown"], ["unknown", "known"]),
+    ],
+)
+async def test_access_that_cannot_work_is_one_sentence(
+    text: str | None, args: list[str], said: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(text or "")
+    env = {"KUBECONFIG": str(tmp_path / "config")} if text else None
+    async with command("run", "-A", *args, operator(tmp_path), cwd=tmp_path, env=env) as run:
+        assert await run.end() == 1
+    assert "Traceback" not in run.output
+    assert run.lines[-1].startswith("Error: ")
+    assert all(part in run.lines[-1] for part in said), run.lines[-1]
+
+
+async def test_an_unreachable_server_is_one_sentence(nobody: str, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(config(nobody))
+    async with command("run", "-A", "--kubeconfig", tmp_path / "config", operator(tmp_path)) as run:
+        assert await run.end() == 1
+    assert "Traceback" not in run.output
+    assert run.lines[-1].startswith("Error: The server cannot be reached: ")
+    assert nobody in run.lines[-1]
+
+
+async def test_a_refused_token_is_one_sentence_without_the_token(tmp_path: Path) -> None:
+    async with Sandbox(settings=SandboxSettings(tokens=frozenset({"good"}))) as sandbox:
+        (tmp_path / "config").write_text(config(sandbox.url, token="very-bad-token"))
+        async with command("run", "-A", "--kubeconfig", tmp_path / "config", operator(tmp_path)) as run:
+            assert await run.end() == 1
+    assert "Traceback" not in run.output
+    assert run.lines[-1].startswith("Error: The server refuses the credentials: ")
+    assert "very-bad-token" not in run.output

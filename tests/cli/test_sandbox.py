@@ -1,0 +1,68 @@
+"""`ctl sandbox`, as a process."""
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from ctl.client.access import load_access
+from ctl.client.resources import Resource
+from ctl.client.rest import Client
+
+from .processes import command
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+SPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: from-the-manifest}\n"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+async def test_it_serves_until_it_is_told_to_stop(signum: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text(SPACE)
+    async with command("sandbox", "--manifest", tmp_path / "space.yaml") as sandbox:
+        kubeconfig = await sandbox.kubeconfig()
+        await sandbox.line(f"export KUBECONFIG={kubeconfig}")
+        async with Client(load_access(kubeconfig)) as client:
+            assert "from-the-manifest" in {item.name for item in await client.list(NAMESPACES)}
+            assert await client.list(CRDS) == []
+        assert await sandbox.end(signum) == 0
+        assert "Traceback" not in sandbox.output
+        assert not kubeconfig.exists()
+
+
+async def test_port_and_kubeconfig_can_be_chosen(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    async with command("sandbox", "--port", str(port), "--kubeconfig", "chosen", cwd=tmp_path) as sandbox:
+        assert await sandbox.kubeconfig() == tmp_path / "chosen"
+        assert load_access(tmp_path / "chosen").server == f"http://127.0.0.1:{port}"
+
+
+async def test_a_taken_port_is_one_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with command("sandbox", "--port", str(port)) as sandbox:
+            assert await sandbox.end() == 1
+    [line] = sandbox.lines
+    assert line.startswith(f"Error: The port {port} of the loopback cannot be used: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read: No such file or directory."),
+        ("a: [unclosed", "cannot be loaded: "),
+        ("kind: Widget\napiVersion: nobody.has/v1\nmetadata: {name: x}", "cannot be loaded: "),
+    ],
+)
+async def test_a_manifest_that_does_not_work_is_named(text: str | None, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "manifest.yaml"
+    if text is not None:
+        path.write_text(text)
+    async with command("sandbox", "--manifest", path) as sandbox:
+        assert await sandbox.end() == 1
+    assert sandbox.lines[0].startswith(f"Error: The manifest {path} {said}")
+    assert "Traceback" not in sandbox.output
