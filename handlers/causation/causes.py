@@ -60,7 +60,7 @@ class Cause:
             given = self.__dict__["_kwargs"] = self._given()
             if self.indices:
                 given.update(self.indices)
-        return given  # type: ignore[no-any-return]
+        return given
 
     def _given(self) -> dict[str, Any]:
         return {"memo": self.memo, "logger": self.logger}
