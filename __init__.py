@@ -158,10 +158,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    value = resolve(__name__, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a checker that saw it would take any name for granted
+
+    def __getattr__(name: str) -> Any:
+        value = resolve(__name__, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -215,7 +215,7 @@ def _importers(kopf: ModuleType) -> str:
     names = sorted(
         name
         for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType) and name.partition(".")[0] != "kopf" and holds(module)
+        if name.partition(".")[0] != "kopf" and hasattr(module, "__dict__") and holds(module)
     )
     return ", ".join(names[:3]) or "a module that keeps no name of it"
 

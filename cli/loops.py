@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Uvloop's loop where uvloop is installed, else asyncio's."""
+    """A loop of uvloop where that is installed, else of asyncio."""
     try:
         uvloop = importlib.import_module("uvloop")
     except ImportError:
@@ -41,8 +41,12 @@ async def until_signalled() -> signal.Signals:
     loop = asyncio.get_running_loop()
     came: asyncio.Future[signal.Signals] = loop.create_future()
 
+    def settle(signum: int) -> None:
+        if not came.done():
+            came.set_result(signal.Signals(signum))
+
     def note(signum: int, frame: object = None) -> None:
-        loop.call_soon_threadsafe(lambda: came.done() or came.set_result(signal.Signals(signum)))
+        loop.call_soon_threadsafe(settle, signum)
 
     before = {signum: signal.signal(signum, note) for signum in (signal.SIGINT, signal.SIGTERM)}
     try:

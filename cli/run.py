@@ -102,7 +102,7 @@ class RunOptions:
 )
 @logging_options
 @click.make_pass_decorator(CLIControls, ensure=True)
-def run(controls: CLIControls, **given: Any) -> None:
+def run(controls: CLIControls, /, **given: Any) -> None:
     """Run the operator in FILES and modules until SIGINT or SIGTERM.
 
     `import kopf` in the operator's code gives this toolkit.

@@ -104,4 +104,6 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
         def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
             return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
 
-    return ast.fix_missing_locations(Strip().visit(ast.parse(ast.unparse(tree))))
+    copy = ast.parse(ast.unparse(tree))
+    Strip().visit(copy)
+    return copy
