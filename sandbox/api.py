@@ -35,7 +35,7 @@ VERSION: Final = {
     "platform": "linux/amd64",
 }
 _HEALTH: Final = frozenset({"/healthz", "/readyz", "/livez", "/healthz/ping", "/readyz/ping", "/livez/ping"})
-_BODY_TYPES: Final = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
+_BODY_TYPES: Final = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Api:
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2 and parts[1] == "v1":
             return self._resource(request, call, ("", "v1"), parts[2:])
-        if parts[:1] == ["apis"] and len(parts) > 3:
+        if parts[:1] == ["apis"] and len(parts) > 3 and parts[2] in self._registry.versions(parts[1]):
             return self._resource(request, call, (parts[1], parts[2]), parts[3:])
-        if request.method != "GET":
-            raise status.no_such_path()
+        if request.method not in ("GET", "HEAD"):
+            raise status.method_not_allowed()
         return self._fixed(request, parts)
 
     def _fixed(self, request: Request, parts: list[str]) -> Answer:
@@ -127,7 +127,7 @@ class Api:
                 return _document(discovery.api_resources(self._registry, "", version))
             case ["apis", group, version]:
                 return _document(discovery.api_resources(self._registry, group, version))
-        raise status.no_such_path()
+        return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
     def _resource(self, request: Request, call: Call, version: tuple[str, str], rest: list[str]) -> Answer | View:
         target = self._target(version, rest)
@@ -153,7 +153,7 @@ class Api:
         name = rest[1] if len(rest) > 1 else ""
         subresource = rest[2] if len(rest) > 2 else ""
         if subresource and not (subresource == "status" and resource.has_status):
-            raise status.no_such_path()
+            raise status.not_found(resource.subject, name) if resource.custom else status.no_such_path()
         if name and resource.namespaced and namespace is None:
             raise status.no_such_path()
         return Target(resource, namespace, name, subresource)
@@ -162,11 +162,12 @@ class Api:
         form, now = how
         resource = target.resource
         if verb == "get":
+            reading.check_reached(self._store, request.query)
             stored = self._store.get(resource, target.namespace, target.name)
             if stored is None:
                 raise status.not_found(resource.subject, target.name)
             return Answer(200, rendering.one(resource, stored, form, now))
-        selection = reading.selection_of(resource, target.namespace, _narrowed(request.query, target.name))
+        selection = reading.selection_of(resource, target.namespace, request.query)
         if verb == "watch":
             reading.check_watch(request.query)
             return View(resource, selection, form)
@@ -181,9 +182,10 @@ class Api:
             return Answer(200, rendering.one(resource, stored, form, call.now))
         if verb in ("delete", "deletecollection"):
             return self._delete(request, target, verb, how)
-        body = _body(request)
+        body = _body(request, resource.kind)
         if not isinstance(body, dict):
-            raise status.bad_request("the object provided is unrecognized: it must be a JSON object")
+            words = "couldn't get version/kind; json parse error: it is no object"
+            raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {words}")
         if resource.verbs == ("create",):
             return Answer(201, msgspec.json.encode(review(resource, body)))
         if verb == "create":
@@ -195,7 +197,7 @@ class Api:
     def _delete(self, request: Request, target: Target, verb: str, how: tuple[Form, Call]) -> Answer:
         form, call = how
         resource = target.resource
-        options = options_from(request.query, _body(request) if request.body else None)
+        options = options_from(request.query, _body(request, "DeleteOptions") if request.body else None)
         if verb == "delete":
             removed = self._verbs.delete(target, options, call)
             if removed.gone and not resource.traits.returns_deleted:
@@ -214,9 +216,9 @@ def _verb(request: Request, target: Target) -> str:
     """The API verb of a method and path. Raises a 405."""
     named = bool(target.name)
     if request.method in ("GET", "HEAD"):
-        if request.watching:
-            return "watch"
-        return "get" if named else "list"
+        if named:
+            return "get"
+        return "watch" if request.watching else "list"
     verb = {
         ("POST", False): "create",
         ("PUT", True): "update",
@@ -230,25 +232,17 @@ def _verb(request: Request, target: Target) -> str:
     return verb
 
 
-def _narrowed(query: Mapping[str, str], name: str) -> Mapping[str, str]:
-    """A watch of one object is a watch of the collection with its name as field selector."""
-    if not name:
-        return query
-    fields = [part for part in (query.get("fieldSelector", ""), f"metadata.name={name}") if part]
-    return {**query, "fieldSelector": ",".join(fields)}
-
-
 def _dry_run(query: Mapping[str, str]) -> bool:
     given = query.get("dryRun")
     if given in (None, ""):
         return False
     if given != "All":
-        cause = status.unsupported("dryRun", given, ("All",))
+        cause = status.unsupported("dryRun", [given], ("All",))
         raise status.invalid(status.Subject("meta.k8s.io", "", "CreateOptions"), "", [cause])
     return True
 
 
-def _body(request: Request) -> Any:
+def _body(request: Request, expected: str) -> Any:
     """The decoded body of a write. Raises a 415 or a 400."""
     kind = request.content_type.partition(";")[0].strip() or JSON
     try:
@@ -257,7 +251,8 @@ def _body(request: Request) -> Any:
         if kind == "application/yaml":
             return yaml.safe_load(request.body)
     except (msgspec.DecodeError, yaml.YAMLError) as error:
-        raise status.bad_request(f"the request body could not be decoded as {kind}: {error}") from None
+        words = f"couldn't get version/kind; json parse error: {error}"
+        raise status.bad_request(f"the object provided is unrecognized (must be of type {expected}): {words}") from None
     raise status.unsupported_media_type(_BODY_TYPES)
 
 

@@ -1,10 +1,11 @@
 """Built-in kinds are given the defaults that the real server writes into new objects."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from . import definitions
+from .metadata import mistyped
 from .resources import Resource
 
 _EMPTY_STATUS: Final = frozenset(
@@ -144,6 +145,23 @@ _DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "jobs.batch": _workload,
     definitions.BUCKET: definitions.complete,
 }
+
+
+_TEXTS: Final[dict[str, tuple[str, ...]]] = {
+    "configmaps": ("data", "binaryData"),
+    "secrets": ("data", "stringData"),
+}
+
+
+def check_types(resource: Resource, body: Mapping[str, Any]) -> None:
+    """Raise a 400 for values other than text where a built-in kind is a map of texts."""
+    for stanza in _TEXTS.get(resource.bucket, ()):
+        values = body.get(stanza)
+        if values is not None and not isinstance(values, dict):
+            raise mistyped(resource, f"{resource.kind}.{stanza}", values, "map[string]string")
+        for value in (values or {}).values():
+            if value is not None and not isinstance(value, str):
+                raise mistyped(resource, f"{resource.kind}.{stanza}", value, "string")
 
 
 def fill(resource: Resource, body: dict[str, Any]) -> None:

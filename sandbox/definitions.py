@@ -9,6 +9,16 @@ BUCKET: Final = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
+_SPEC: Final = ("group", "names", "scope", "versions", "conversion", "preserveUnknownFields")
+_NAMES: Final = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+_VERSION: Final = ("name", "served", "storage", "deprecated", "deprecationWarning", "schema", "subresources")
+
+
+def _in_order(stanza: dict[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    """The stanza with its keys in the server's order."""
+    return {**{key: stanza[key] for key in order if key in stanza}, **stanza}
+
+
 def complete(body: dict[str, Any]) -> None:
     """Fill the defaults of a new definition in place: names, conversion, an unaccepted status."""
     spec = body.get("spec")
@@ -18,8 +28,11 @@ def complete(body: dict[str, Any]) -> None:
     if isinstance(names, dict) and isinstance(names.get("kind"), str):
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", f"{names['kind']}List")
+        spec["names"] = _in_order(names, _NAMES)
     spec.setdefault("conversion", {"strategy": "None"})
-    versions = spec.get("versions") or []
+    versions = [version for version in spec.get("versions") or () if isinstance(version, dict)]
+    spec["versions"] = [_in_order(version, _VERSION) for version in versions]
+    body["spec"] = _in_order(spec, _SPEC)
     body["status"] = {
         "conditions": None,
         "acceptedNames": {"plural": "", "kind": ""},
@@ -31,23 +44,22 @@ def problems(body: Mapping[str, Any]) -> list[Cause]:
     """What is wrong with a definition's spec; the metadata is checked elsewhere."""
     spec = body.get("spec") or {}
     names = spec.get("names") or {}
-    causes = [required(f"spec.{field}") for field in ("group", "scope") if not spec.get(field)]
-    causes += [
-        required(f"spec.names.{field}") for field in ("plural", "singular", "kind", "listKind") if not names.get(field)
-    ]
+    causes: list[Cause] = []
+    name = body["metadata"].get("name")
+    if name != f"{names.get('plural', '')}.{spec.get('group', '')}":
+        causes.append(wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    causes += [required(f"spec.{field}") for field in ("group", "scope") if not spec.get(field)]
     if spec.get("scope") not in (None, "", "Cluster", "Namespaced"):
         causes.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
-    expected = f"{names.get('plural')}.{spec.get('group')}"
-    name = body["metadata"].get("name")
-    if not causes and name != expected:
-        causes.append(wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     versions = spec.get("versions") or []
     if sum(bool(version.get("storage")) for version in versions) != 1:
         message = "must have exactly one version marked as storage version"
-        causes.append(Cause("FieldValueInvalid", f"Invalid value: {versions!r}: {message}", "spec.versions"))
+        causes.append(wrong("spec.versions", versions or None, message))
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
-            causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
+            causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema"))
+    known = ("plural", "singular", "kind", "listKind")
+    causes += [required(f"spec.names.{field}") for field in known if not names.get(field)]
     return causes
 
 
@@ -58,8 +70,24 @@ def established(body: Mapping[str, Any]) -> bool:
     return bool(status.get("conditions")) and status.get("acceptedNames") == spec_names
 
 
+def terminate(body: dict[str, Any], now: str) -> None:
+    """Mark a definition for deletion in place: its objects go first, held by the clean-up finalizer."""
+    meta = body["metadata"]
+    meta["deletionTimestamp"] = now
+    meta["finalizers"] = [*dict.fromkeys([*meta.get("finalizers", ()), CLEANUP])]
+    condition = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    status = body.setdefault("status", {})
+    status["conditions"] = [*(status.get("conditions") or ()), condition]
+
+
 def establish(body: dict[str, Any], now: str) -> None:
-    """Accept the names of a definition in place and put up the clean-up finalizer, as the controllers would."""
+    """Accept the names of a definition in place, as the controllers would."""
     status = body.setdefault("status", {})
     status["acceptedNames"] = {key: value for key, value in body["spec"]["names"].items() if value}
     known = {condition["type"]: condition for condition in status.get("conditions") or ()}
@@ -76,6 +104,3 @@ def establish(body: dict[str, Any], now: str) -> None:
     for version in body["spec"]["versions"]:
         if version.get("storage") and version["name"] not in stored:
             stored.append(version["name"])
-    finalizers = body["metadata"].setdefault("finalizers", [])
-    if CLEANUP not in finalizers and "deletionTimestamp" not in body["metadata"]:
-        finalizers.append(CLEANUP)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from . import definitions
 from .resources import Resource
 from .status import Subject, bad_request, conflict, forbidden, invalid, unsupported
 
@@ -38,7 +39,7 @@ def options_from(query: Mapping[str, str], body: Any) -> DeleteOptions:
     if propagation is None and orphan is not None:
         propagation = "Orphan" if orphan in (True, "true") else "Background"
     if propagation is not None and propagation not in _POLICIES:
-        cause = unsupported("propagationPolicy", propagation, ("Foreground", "Background", "Orphan", ""))
+        cause = unsupported("propagationPolicy", propagation, ("Foreground", "Background", "Orphan", "nil"))
         raise invalid(Subject("meta.k8s.io", "", "DeleteOptions"), "", [cause])
     return DeleteOptions(
         uid=preconditions.get("uid"),
@@ -93,6 +94,10 @@ def mark(resource: Resource, body: dict[str, Any], options: DeleteOptions, now: 
     A marked object stays marked with its first timestamp; a shorter grace period may replace a longer one.
     """
     meta = body["metadata"]
+    if resource.bucket == definitions.BUCKET:
+        if "deletionTimestamp" not in meta:
+            definitions.terminate(body, now)
+        return False
     finalizers = _finalizers(meta, options.propagation)
     if finalizers:
         meta["finalizers"] = finalizers

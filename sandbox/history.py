@@ -54,7 +54,7 @@ class History:
 
     def __init__(self, first: int, window: int) -> None:
         self.current = first
-        self.compacted = 0
+        self.compacted = first
         self._window = window
         # Invariant: ascending by version, all above `compacted` except for a tail of at most a quarter window.
         self._changes: list[Change] = []

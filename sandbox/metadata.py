@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .resources import Resource
-from .status import Cause, Refused, bad_request, prohibited, required, too_long, wrong
+from .status import Cause, Mistyped, prohibited, required, too_long, wrong
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 
+_STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _TYPES: Final[dict[str, type]] = {
     "name": str,
     "generateName": str,
@@ -58,11 +59,15 @@ def _go_kind(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def _mistyped(resource: Resource, field: str, value: Any, expected: str) -> Refused:
-    return bad_request(
-        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: json: cannot '
-        f"unmarshal {_go_kind(value)} into Go struct field ObjectMeta.metadata.{field} of type {expected}"
-    )
+def _mistyped(resource: Resource, field: str, value: Any, expected: str) -> Mistyped:
+    return mistyped(resource, f"ObjectMeta.{'' if resource.custom else 'metadata.'}{field}", value, expected)
+
+
+def mistyped(resource: Resource, field: str, value: Any, expected: str) -> Mistyped:
+    """A 400 for a value that does not fit the Go type of a field."""
+    words = f"json: cannot unmarshal {_go_kind(value)} into Go struct field {field} of type {expected}"
+    head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+    return Mistyped(f"{head}: {words}", words)
 
 
 def clean(resource: Resource, metadata: Any) -> dict[str, Any]:
@@ -184,6 +189,9 @@ def _owners(references: Sequence[Mapping[str, Any]]) -> list[Cause]:
 def problems(resource: Resource, metadata: Mapping[str, Any]) -> list[Cause]:
     """Every fault of cleaned metadata, for a create as well as an update."""
     causes: list[Cause] = []
+    base = metadata.get("generateName", "")
+    if base and (problem := name_problem(resource, base[:-2] + "a" if len(base) > 1 and base[-1] == "-" else base)):
+        causes.append(wrong("metadata.generateName", base, problem))
     name = metadata.get("name", "")
     if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
@@ -193,9 +201,21 @@ def problems(resource: Resource, metadata: Mapping[str, Any]) -> list[Cause]:
         causes.append(prohibited("metadata.namespace", "not allowed on this type"))
     causes += _maps(metadata)
     causes += _owners(metadata.get("ownerReferences", []))
-    for finalizer in metadata.get("finalizers", []):
-        if problem := qualified_problem(finalizer):
-            causes.append(wrong("metadata.finalizers", finalizer, problem))
+    causes += _finalizers(metadata.get("finalizers", []), custom=resource.custom)
+    return causes
+
+
+def _finalizers(names: Sequence[str], *, custom: bool) -> list[Cause]:
+    """Finalizers must be qualified names; those of built-in kinds standard ones or with a domain."""
+    found = [(name, qualified_problem(name)) for name in names]
+    causes = [wrong("metadata.finalizers", name, problem) for name, problem in found if problem]
+    if not custom:
+        message = "name is neither a standard finalizer name nor is it fully qualified"
+        causes += [
+            wrong(f"metadata.finalizers[{index}]", name, message)
+            for index, name in enumerate(names)
+            if "/" not in name and name not in _STANDARD_FINALIZERS
+        ]
     return causes
 
 

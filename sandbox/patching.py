@@ -7,16 +7,17 @@ import jsonpatch
 import msgspec
 from jsonpointer import JsonPointerException
 
-from .status import bad_request, unprocessable, unsupported_media_type
+from .status import Refused, bad_request, unprocessable, unsupported_media_type
 from .strategic import strategic_merge
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
 MAX_OPERATIONS: Final = 10_000
 
-_BUILTIN_TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
-_CUSTOM_TYPES: Final = (JSON_PATCH, MERGE_PATCH)
+_BUILTIN_TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_CUSTOM_TYPES: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -37,16 +38,65 @@ def merge(target: Any, patch: Any) -> Any:
     return found
 
 
+class _Test(jsonpatch.TestOperation):
+    """As on the real server, a missing member passes a test for null."""
+
+    def apply(self, obj: Any) -> Any:
+        try:
+            return super().apply(obj)
+        except (jsonpatch.JsonPatchException, JsonPointerException):
+            container, part = self.pointer.to_last(obj)
+            if "value" in self.operation and self.operation["value"] is None:
+                missing = isinstance(container, dict) and part not in container
+                if missing:
+                    return obj
+            raise
+
+
+class _Replace(jsonpatch.ReplaceOperation):
+    """As on the real server, a missing member of an object is added."""
+
+    def apply(self, obj: Any) -> Any:
+        container, part = self.pointer.to_last(obj)
+        if isinstance(container, dict) and part not in container and "value" in self.operation:
+            container[part] = self.operation["value"]
+            return obj
+        return super().apply(obj)
+
+
+class _Patch(jsonpatch.JsonPatch):
+    """RFC 6902 with the real server's reading of `test` and `replace`."""
+
+    def __init__(self, patch: Any) -> None:
+        super().__init__(patch)
+        self.operations = {**self.operations, "test": _Test, "replace": _Replace}
+
+
 def _json_patch(target: dict[str, Any], operations: Any) -> Any:
     if not isinstance(operations, list):
-        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        words = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {words}")
     if len(operations) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise bad_request(message)
     try:
-        return jsonpatch.JsonPatch(operations).apply(target)
+        return _Patch(operations).apply(target)
     except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError):
         raise unprocessable() from None
+
+
+def check_type(kind: str, *, custom: bool) -> None:
+    """Raise a 415 for a content type that is no patch, or no patch that the kind takes."""
+    accepted = _CUSTOM_TYPES if custom else _BUILTIN_TYPES
+    if kind not in _BUILTIN_TYPES:
+        raise Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    if kind == APPLY_PATCH:
+        served = ", ".join(accepted[:-1])
+        raise Refused(
+            415, "UnsupportedMediaType", f"server-side apply is not served by the sandbox; it takes: {served}"
+        )
+    if kind not in accepted:
+        raise unsupported_media_type(accepted)
 
 
 def apply(target: dict[str, Any], patch: bytes, content_type: str, *, custom: bool) -> dict[str, Any]:
@@ -56,17 +106,16 @@ def apply(target: dict[str, Any], patch: bytes, content_type: str, *, custom: bo
     a 422 for one that cannot be applied.
     """
     kind = content_type.partition(";")[0].strip()
-    accepted = _CUSTOM_TYPES if custom else _BUILTIN_TYPES
-    if kind not in accepted:
-        raise unsupported_media_type(accepted)
+    check_type(kind, custom=custom)
     try:
         decoded = msgspec.json.decode(patch)
-    except msgspec.DecodeError as error:
-        raise bad_request(f"error decoding patch: {error}") from None
+    except msgspec.DecodeError:
+        raise bad_request("invalid JSON patch") from None
     if kind == JSON_PATCH:
         found = _json_patch(target, decoded)
     elif not isinstance(decoded, dict):
-        raise bad_request("error decoding patch: the patch must be a JSON object")
+        words = "json: cannot unmarshal array into Go value of type map[string]interface {}"
+        raise bad_request(f"error decoding patch: {words}")
     elif kind == MERGE_PATCH:
         found = merge(target, decoded)
     else:

@@ -11,7 +11,7 @@ import msgspec
 from .history import Stored
 from .resources import Resource, object_key
 from .selecting import Selection, parse_fields, parse_labels
-from .status import Cause, Subject, bad_request, expired, invalid, prohibited, too_new, unsupported
+from .status import Cause, Refused, Subject, bad_request, expired, invalid, prohibited, too_new, unsupported
 from .store import Store
 
 EXACT: Final = "Exact"
@@ -53,11 +53,38 @@ class _Position:
     start: str
 
 
-def number(text: str, field: str) -> int:
-    """A non-negative integer of a query; anything else is a 400."""
-    if not text.isdigit():
-        raise bad_request(f'invalid {field} "{text}": it must be a non-negative decimal number')
-    return int(text)
+def limit_of(query: Mapping[str, str]) -> int:
+    """The page size of a list; 0 and less mean no limit. Raises a 400."""
+    text = query.get("limit") or "0"
+    try:
+        return max(int(text), 0)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def version_of(query: Mapping[str, str]) -> int:
+    """The resourceVersion of a query, 0 when there is none. Raises a 400."""
+    text = query.get("resourceVersion") or "0"
+    if text.isdigit():
+        return int(text)
+    words = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+    raise bad_request(f"invalid resource version: resourceVersion: {words}")
+
+
+def timeout_of(query: Mapping[str, str]) -> int:
+    """The timeoutSeconds of a watch, 0 when there is none. Raises a 400."""
+    text = query.get("timeoutSeconds") or "0"
+    try:
+        return max(int(text), 0)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def check_reached(store: Store, query: Mapping[str, str]) -> None:
+    """Raise a 504 when a read asks for a version that is not there yet."""
+    version = version_of(query)
+    if version > store.history.current:
+        raise too_new(version, store.history.current)
 
 
 def selection_of(resource: Resource, namespace: str | None, query: Mapping[str, str]) -> Selection:
@@ -91,6 +118,7 @@ def check_list(query: Mapping[str, str]) -> None:
 
 def check_watch(query: Mapping[str, str]) -> None:
     """Raise a 422 for watch parameters that contradict each other."""
+    timeout_of(query)
     causes: list[Cause] = []
     field, match = "resourceVersionMatch", query.get("resourceVersionMatch", "")
     if query.get("sendInitialEvents") and match != NOT_OLDER:
@@ -106,6 +134,10 @@ def check_watch(query: Mapping[str, str]) -> None:
             causes.append(prohibited(field, "resourceVersionMatch is forbidden when continue is provided"))
     if causes:
         raise invalid(OPTIONS, "", causes)
+    text = query.get("resourceVersion") or "0"
+    if not text.isdigit():
+        words = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise Refused(500, "", f"resourceVersion: {words}")
 
 
 def list_page(store: Store, resource: Resource, selection: Selection, query: Mapping[str, str]) -> Page:
@@ -115,13 +147,13 @@ def list_page(store: Store, resource: Resource, selection: Selection, query: Map
     400 or 422 for parameters that make no sense.
     """
     check_list(query)
-    limit = number(query.get("limit") or "0", "limit")
+    limit = limit_of(query)
     if token := query.get("continue"):
         if query.get("resourceVersion", "0") not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
         position = _decode(token)
         return _page(store, resource, selection, position, limit)
-    version = number(query.get("resourceVersion") or "0", "resourceVersion")
+    version = version_of(query)
     current = store.history.current
     match = query.get("resourceVersionMatch", "")
     if version > current:
@@ -171,4 +203,4 @@ def _decode(token: str) -> _Position:
             raise ValueError(token)
         return _Position(int(found["rv"]), str(found["start"]))
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
-        raise bad_request("continue key is not valid") from None
+        raise bad_request("invalid continue token: continue key is not valid") from None

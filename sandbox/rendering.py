@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from .history import Stored
+from .metadata import ordered
 from .reading import Page
 from .resources import Resource
 from .status import Refused, not_acceptable
@@ -14,7 +15,7 @@ from .tables import rows, table
 
 JSON: Final = "application/json"
 INITIAL_END: Final = "k8s.io/initial-events-end"
-_ACCEPTABLE: Final = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
+_ACCEPTABLE: Final = (JSON, f"{JSON};stream=watch")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _partial(stored: Stored) -> dict[str, Any]:
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": stored.decode()["metadata"],
+        "metadata": ordered(stored.decode()["metadata"], stored.version),
     }
 
 
@@ -111,15 +112,15 @@ def event(resource: Resource, type: str, stored: Stored, form: Form, now: str) -
 
 def bookmark(resource: Resource, version: int, form: Form, *, initial_end: bool = False) -> bytes:
     """A bookmark line; the one that ends a streamed list is marked by an annotation."""
-    meta: dict[str, Any] = {"resourceVersion": str(version)}
-    if initial_end:
-        meta["annotations"] = {INITIAL_END: "true"}
+    meta: dict[str, Any] = {"annotations": {INITIAL_END: "true"}} if initial_end else {}
+    meta = {**meta, "resourceVersion": str(version)} if resource.custom else {"resourceVersion": str(version), **meta}
     if form.kind == "table":
         found: Any = table(resource, _bookmark_rows(resource, meta), {"resourceVersion": str(version)})
     elif form.kind == "partial":
         found = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
     else:
-        found = {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": meta}
+        head = {"apiVersion": resource.group_version, "kind": resource.kind}
+        found = {**head, "metadata": meta} if resource.custom else {**dict(reversed(head.items())), "metadata": meta}
     return b'{"type":"BOOKMARK","object":' + msgspec.json.encode(found) + b"}\n"
 
 

@@ -101,7 +101,10 @@ def parse_fields(text: str, resource: Resource) -> Selector:
         known.discard("metadata.namespace")
     for term in terms:
         if term.key not in known:
-            raise bad_request(f"field label not supported: {term.key}")
+            if resource.fields or resource.custom:
+                raise bad_request(f"field label not supported: {term.key}")
+            only = '"metadata.name", "metadata.namespace"'
+            raise bad_request(f'"{term.key}" is not a known field selector: only {only}')
     return terms
 
 

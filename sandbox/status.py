@@ -46,6 +46,14 @@ class Refused(Exception):
         return body
 
 
+class Mistyped(Refused):
+    """A value of a type that the kind does not have there; `words` are the decoder's."""
+
+    def __init__(self, message: str, words: str) -> None:
+        super().__init__(400, "BadRequest", message)
+        self.words = words
+
+
 @dataclass(frozen=True)
 class Subject:
     """What an error is about: the group, the resource's plural and its kind."""
@@ -71,7 +79,8 @@ class Subject:
             found["name"] = name
         if self.group:
             found["group"] = self.group
-        found["kind"] = self.plural if kind is None else kind
+        if shown := self.plural if kind is None else kind:
+            found["kind"] = shown
         return found | more
 
 
@@ -92,6 +101,8 @@ def quoted(value: Any) -> str:
     """A value as Go prints it in field errors: strings quoted, the rest as JSON would have it."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    if isinstance(value, list):
+        return "[" + ",".join(quoted(item) for item in value) + "]"
     if value is True or value is False:
         return str(value).lower()
     return "null" if value is None else str(value)
@@ -153,7 +164,7 @@ def forbidden(subject: Subject, name: str, why: str, causes: Sequence[Mapping[st
 
 def invalid(subject: Subject, name: str, causes: Sequence[Cause]) -> Refused:
     """422 with one cause for each field; the message joins them as the server does."""
-    lines = [f"{cause.field}: {cause.message}" for cause in causes]
+    lines = [*dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes)]
     listed = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     details = subject.details(name, subject.kind, causes=[cause.body() for cause in causes])
     return Refused(422, "Invalid", f'{subject.group_kind} "{name}" is invalid: {listed}', details)
@@ -179,10 +190,10 @@ def method_not_allowed() -> Refused:
     return Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def not_acceptable(accepted: Sequence[str]) -> Refused:
+def not_acceptable(served: Sequence[str]) -> Refused:
     """406 for an `Accept` that names no form we serve."""
-    forms = ", ".join(accepted)
-    return Refused(406, "NotAcceptable", f"only the following media types are accepted: {forms}")
+    forms = ", ".join(served)
+    return Refused(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {forms}", {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> Refused:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from . import definitions
 from .history import Stored
+from .metadata import ordered
 from .resources import Column, Resource
 from .store import dig
 
@@ -173,7 +174,7 @@ def rows(resource: Resource, items: Sequence[Stored], include: str, now: str) ->
             row["object"] = {"kind": resource.kind, "apiVersion": resource.group_version, **body}
         elif include != "None":
             head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-            row["object"] = {**head, "metadata": body["metadata"]}
+            row["object"] = {**head, "metadata": ordered(body["metadata"], item.version)}
         found.append(row)
     return found
 

@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from . import defaults, definitions, deletion, metadata, patching, status, updating
 from .deletion import DeleteOptions
 from .history import Stored
 from .resources import Resource, object_key
 from .store import Store, seal
 
+_FOREIGN_NAMESPACE: Final = "the namespace of the provided object does not match the namespace sent on the request"
 _NAME_LIMIT: Final = 63 - 5
 _ATTEMPTS: Final = 8
 
@@ -81,13 +84,12 @@ class Verbs:
         given = new["metadata"].get("name")
         if given != target.name:
             if not given:
-                raise status.bad_request("name must be provided")
+                words = f"the name of the object ({target.name} based on URL) was undeterminable"
+                raise status.bad_request(f"{words}: name must be provided")
             message = f"the name of the object ({given}) does not match the name on the URL ({target.name})"
             raise status.bad_request(message)
-        place = new["metadata"].get("namespace")
-        if place and place != target.namespace:
-            message = f"the namespace of the object ({place}) does not match the namespace on the request ({target.namespace or ''})"
-            raise status.bad_request(message)
+        if new["metadata"].get("namespace", target.namespace) != target.namespace:
+            raise status.bad_request(_FOREIGN_NAMESPACE)
         stored = self._store.get(resource, target.namespace, target.name)
         if stored is None:
             if not resource.traits.create_on_update or target.subresource:
@@ -105,11 +107,18 @@ class Verbs:
         stored = self._store.get(resource, target.namespace, target.name)
         if stored is None:
             # The type of the patch is judged before the object is looked for.
-            patching.apply({}, b"{}", _checked(content_type), custom=resource.custom)
+            patching.check_type(content_type.partition(";")[0].strip(), custom=resource.custom)
             raise status.not_found(resource.subject, target.name)
         whole = {"apiVersion": resource.group_version, "kind": resource.kind, **stored.decode()}
         patched = patching.apply(whole, patch, content_type, custom=resource.custom)
-        return self._update(target, stored, _bare(resource, patched), call)
+        if resource.custom:
+            _check_custom(resource, patched)
+        try:
+            new = _bare(resource, patched)
+        except status.Mistyped as fault:
+            shown = msgspec.json.encode(patched).decode()
+            raise status.invalid(status.Subject("", "", ""), "", [status.wrong("patch", shown, fault.words)]) from None
+        return self._update(target, stored, new, call)
 
     def delete(self, target: Target, options: DeleteOptions, call: Call) -> Removed:
         """Remove an object, or mark it while finalizers or a grace period hold it."""
@@ -141,7 +150,12 @@ class Verbs:
         resource = target.resource
         updating.check_version(resource, target.name, new["metadata"].get("resourceVersion"), stored.version)
         old = stored.decode()
-        new["metadata"].setdefault("name", target.name)
+        name = new["metadata"].setdefault("name", target.name)
+        if name != target.name:
+            message = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+            raise status.bad_request(message)
+        if new["metadata"].get("namespace", target.namespace) != target.namespace:
+            raise status.bad_request(_FOREIGN_NAMESPACE)
         if target.namespace:
             new["metadata"].setdefault("namespace", target.namespace)
         new["metadata"]["resourceVersion"] = str(stored.version)
@@ -172,17 +186,10 @@ class Verbs:
     def _place(self, target: Target, meta: dict[str, Any]) -> None:
         """Give the object the namespace of the request; another one is a 400."""
         given = meta.get("namespace")
-        if target.namespace is None:
-            if given:
-                raise status.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-            return
         if given and given != target.namespace:
-            raise status.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
-        meta["namespace"] = target.namespace
+            raise status.bad_request(_FOREIGN_NAMESPACE)
+        if target.namespace is not None:
+            meta["namespace"] = target.namespace
 
     def _check_namespace(self, target: Target, name: str) -> None:
         """The namespace of a new object must exist and not be about to go."""
@@ -202,28 +209,52 @@ class Verbs:
             raise status.forbidden(target.resource.subject, name, why, [cause])
 
 
-def _checked(content_type: str) -> str:
-    """A content type to judge with an empty merge patch: JSON patches count as merge patches."""
-    return content_type.replace(patching.JSON_PATCH, patching.MERGE_PATCH)
-
-
 def _bare(resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
     """The body without apiVersion and kind, which must fit, and with clean metadata."""
-    kind, version = body.get("kind"), body.get("apiVersion")
-    if kind is not None and kind != resource.kind:
-        message = f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-        expected = (
-            f"converting ({resource.group_version}.{kind}) to ({resource.group}.{resource.kind}): unknown conversion"
-        )
-        raise status.bad_request(f"{message}: {expected}")
-    if version is not None and version != resource.group_version:
-        message = f"the API version in the data ({version}) does not match the expected API version ({resource.group_version})"
-        raise status.bad_request(message)
-    if resource.custom and (not kind or not version):
-        raise status.bad_request("Object 'Kind' is missing" if not kind else "Object 'apiVersion' is missing")
+    _check_kind(resource, body)
     new = {"metadata": metadata.clean(resource, body.get("metadata"))}
     new.update({key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata")})
+    defaults.check_types(resource, new)
     return new
+
+
+def _check_kind(resource: Resource, body: Mapping[str, Any]) -> None:
+    """Raise a 400 when apiVersion or kind are not those of the resource; built-in kinds may leave them out."""
+    kind, version = body.get("kind"), body.get("apiVersion")
+    if resource.custom:
+        if not kind:
+            raw = msgspec.json.encode(body).decode()
+            words = f"Object 'Kind' is missing in '{raw}' ({raw})"
+            raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {words}")
+        if version != resource.group_version:
+            expected = f"does not match the expected API version ({resource.group_version})"
+            raise status.bad_request(f"the API version in the data ({version or ''}) {expected}")
+        _check_custom(resource, body)
+    problem = None
+    if kind is not None and kind != resource.kind:
+        internal = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
+        problem = f"converting ({resource.group_version}.{kind}) to ({internal}): unknown conversion"
+    elif version is not None and version != resource.group_version:
+        problem = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+    if problem is not None:
+        told = str(version or resource.group_version).rpartition("/")[2]
+        message = f'{kind} in version "{told}" cannot be handled as a {resource.kind}: {problem}'
+        raise status.Mistyped(message, problem)
+
+
+def _check_custom(resource: Resource, body: Mapping[str, Any]) -> None:
+    """Raise a 422 when apiVersion or kind of a custom object are not those of the resource."""
+    expected = {"apiVersion": resource.group_version, "kind": resource.kind}
+    causes = [
+        status.wrong(field, body.get(field), f"must be {value}")
+        for field, value in expected.items()
+        if body.get(field) != value
+    ]
+    if causes:
+        meta = body.get("metadata")
+        name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+        subject = status.Subject(resource.group, resource.plural, str(body.get("kind")))
+        raise status.invalid(subject, name, causes)
 
 
 def _initialise(resource: Resource, new: dict[str, Any], call: Call) -> None:

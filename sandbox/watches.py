@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from . import rendering
 from .history import Change, Stored
-from .reading import check_watch, number
+from .reading import check_watch, version_of
 from .rendering import Form
 from .resources import Resource
 from .selecting import Selection
 from .status import Refused, too_new
 from .store import Store, chosen, stamp
+
+_TRUE: Final = ("true", "1")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Feed:
     def __init__(self, view: View, limit: int) -> None:
         self.view = view
         self.on_overflow: Callable[[], None] = lambda: None
+        # The version of the last bookmark sent.
+        self.bookmarked = 0
         self._limit = limit
         self._lines: list[bytes] = []
         self._size = 0
@@ -110,18 +115,18 @@ class Hub:
         """
         check_watch(query)
         feed = Feed(view, self._limit)
-        given = query.get("resourceVersion") or ""
-        version = number(given or "0", "resourceVersion")
-        streamed = query.get("sendInitialEvents") in ("true", "1")
+        version = version_of(query)
+        streamed = query.get("sendInitialEvents") in _TRUE
         current = self._store.history.current
         try:
             if streamed and version > current:
                 raise too_new(version, current)
             if streamed or (version == 0 and query.get("sendInitialEvents") is None):
                 self._state(feed)
-                if streamed and query.get("allowWatchBookmarks") in ("true", "1"):
+                if query.get("allowWatchBookmarks") in _TRUE:
                     line = rendering.bookmark(view.resource, current, view.form, initial_end=True)
                     feed.offer(line, bounded=False)
+                    feed.bookmarked = current
             else:
                 self._past(feed, version)
         except Refused as refused:
@@ -145,7 +150,12 @@ class Hub:
 
     def bookmark(self, feed: Feed) -> bytes:
         """A bookmark of the current version: all changes up to it have been offered before."""
+        feed.bookmarked = self._store.history.current
         return rendering.bookmark(feed.view.resource, self._store.history.current, feed.view.form)
+
+    def news(self, feed: Feed) -> bool:
+        """Whether a bookmark would tell more than the last one."""
+        return feed.bookmarked != self._store.history.current
 
     def close(self, feed: Feed) -> None:
         """Forget a feed; harmless when it is already forgotten."""

@@ -18,7 +18,7 @@ from aiohttp.streams import StreamReader
 from . import rendering, status
 from .api import Answer, Api, Request, answer_refusal
 from .faults import Faults, LoggedRequest, RequestLog
-from .reading import number
+from .reading import timeout_of
 from .rendering import JSON
 from .status import Refused
 from .verbs import Call
@@ -199,7 +199,8 @@ class Wire:
                 await response.write(chunk)
             now = loop.time()
             ending = now >= deadline
-            if bookmarks and not watch.silent and (ending or now >= next_bookmark):
+            due = self._hub.news(watch.feed) if ending else now >= next_bookmark
+            if bookmarks and due and not watch.silent:
                 await response.write(self._hub.bookmark(watch.feed))
                 next_bookmark = now + interval
             elif now >= next_bookmark:
@@ -208,8 +209,7 @@ class Wire:
                 return
 
     def _duration(self, entry: LoggedRequest) -> float:
-        given = entry.query.get("timeoutSeconds", "")
-        if given and number(given, "timeoutSeconds"):
+        if given := timeout_of(entry.query):
             return float(given)
         return self._settings.watch_timeout * (1 + random.random())
 

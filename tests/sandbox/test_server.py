@@ -7,7 +7,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-
 from ctl.sandbox import Match, Sandbox, SandboxSettings
 
 CRD = {
@@ -48,7 +47,8 @@ class Http:
         data = None if body is None else json.dumps(body)
         head = {"Content-Type": "application/json", **(headers or {})}
         async with self.session.request(method, self.url + path, data=data, headers=head) as response:
-            return response.status, json.loads(await response.read())
+            answer = await response.read()
+            return response.status, json.loads(answer) if response.content_type == "application/json" else answer
 
     async def events(self, path: str, count: int) -> list[dict[str, Any]]:
         """The first events of a watch, then hang up."""
