@@ -99,11 +99,11 @@ def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] 
         failed = Outcome(final=True, exception=exc, subrefs=subrefs)
         return Verdict(failed, logging.ERROR, f"{name} failed permanently: {what}")
     if isinstance(exc, TemporaryError):
-        delay = exc.delay
+        retry = Outcome(final=False, delay=exc.delay, exception=exc, subrefs=subrefs)
         again = f"{name} failed temporarily: {what}"
         timeout = f"{name} failed temporarily but will time out after {spec.timeout} seconds: {what}"
         exceed = f"{name} failed temporarily but will exceed {spec.retries} retries: {what}"
-        return _retry(spec, exc, attempt, subrefs, delay, (again, timeout, exceed), traceback=False)
+        return _retry(spec, attempt, retry, (again, timeout, exceed), traceback=False)
     mode = spec.errors if spec.errors is not None else attempt.default_errors
     if mode is ErrorsMode.IGNORED:
         ignored = Outcome(final=True, subrefs=subrefs)
@@ -119,25 +119,17 @@ def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] 
     again = f"{name} failed with an exception and will try again in {backoff} seconds: {what}"
     timeout = f"{stop} (it would time out in {spec.timeout} seconds on the next attempt): {what}"
     exceed = f"{stop} (it would exceed {spec.retries} retries on the next attempt): {what}"
-    return _retry(spec, exc, attempt, subrefs, backoff, (again, timeout, exceed), traceback=True)
+    retry = Outcome(final=False, delay=backoff, exception=exc, subrefs=subrefs)
+    return _retry(spec, attempt, retry, (again, timeout, exceed), traceback=True)
 
 
-def _retry(
-    spec: Spec,
-    exc: Exception,
-    attempt: Attempt,
-    subrefs: Collection[str],
-    delay: float | None,
-    texts: tuple[str, str, str],
-    *,
-    traceback: bool,
-) -> Verdict:
+def _retry(spec: Spec, attempt: Attempt, again: Outcome, texts: tuple[str, str, str], *, traceback: bool) -> Verdict:
     """Try again after the delay, unless the next attempt would be refused: then fail now (look-ahead)."""
-    again, timeout, exceed = texts
-    if spec.timeout is not None and attempt.runtime + (delay or 0) >= spec.timeout:
-        final = Outcome(final=True, exception=HandlerTimeoutError(timeout), subrefs=subrefs)
+    retried, timeout, exceed = texts
+    if spec.timeout is not None and attempt.runtime + (again.delay or 0) >= spec.timeout:
+        final = Outcome(final=True, exception=HandlerTimeoutError(timeout), subrefs=again.subrefs)
         return Verdict(final, logging.ERROR, timeout, traceback)
     if spec.retries is not None and attempt.retry + 1 >= spec.retries:
-        final = Outcome(final=True, exception=HandlerRetriesError(exceed), subrefs=subrefs)
+        final = Outcome(final=True, exception=HandlerRetriesError(exceed), subrefs=again.subrefs)
         return Verdict(final, logging.ERROR, exceed, traceback)
-    return Verdict(Outcome(final=False, delay=delay, exception=exc, subrefs=subrefs), logging.ERROR, again, traceback)
+    return Verdict(again, logging.ERROR, retried, traceback)
