@@ -33,6 +33,8 @@ class Target:
     compact: Callable[[], object] | None = None
     """Forget the history before now; None where a test has no hand on it (a cluster given by KUBECONFIG)."""
     logs: Callable[[], str] = str
+    patches: Callable[[str], int] | None = None
+    """How many PATCH requests for a resource (by its plural) were received; None: ask the server's own metrics."""
 
 
 class TargetError(Exception):
@@ -68,6 +70,10 @@ def sandbox_target() -> Iterator[Target]:
     def compact() -> None:
         asyncio.run_coroutine_threadsafe(_compact(found[0]), loop).result(START_SECONDS)
 
+    def patches(plural: str) -> int:
+        log = list(found[0].write_log)
+        return sum(request.method == "PATCH" and f"/{plural}/" in request.path for request in log)
+
     thread = threading.Thread(target=run, name="sandbox", daemon=True)
     thread.start()
     if not started.wait(START_SECONDS) or failures:
@@ -75,7 +81,7 @@ def sandbox_target() -> Iterator[Target]:
     with tempfile.TemporaryDirectory(prefix="ctl-e2e-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         found[0].kubeconfig(kubeconfig)
-        yield Target(name="sandbox", url=found[0].url, kubeconfig=kubeconfig, compact=compact)
+        yield Target(name="sandbox", url=found[0].url, kubeconfig=kubeconfig, compact=compact, patches=patches)
     loop.call_soon_threadsafe(stopping.set)
     thread.join(START_SECONDS)
     if failures:

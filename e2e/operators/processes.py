@@ -32,12 +32,17 @@ class Operator:
 
     def wait_for(self, text: str, seconds: float = START_SECONDS) -> None:
         """Wait until it has printed this; fails with all that it printed when it ends before or time is over."""
+        self.wait_for_count(text, 1, seconds)
+
+    def wait_for_count(self, text: str, count: int, seconds: float = START_SECONDS) -> None:
+        """Wait until it has printed this so many times; fails as `wait_for` does."""
         deadline = time.monotonic() + seconds
-        while text not in self.text():
+        while (found := self.text().count(text)) < count:
             ended = self.process.poll()
-            assert ended is None, f"The operator ended with {ended} before it printed {text!r}:\n{self.text()}"
-            assert time.monotonic() < deadline, f"Not printed within {seconds} s: {text!r}\n{self.text()}"
-            time.sleep(0.02)
+            said = f"{text!r} printed {found} of {count} times"
+            assert ended is None, f"The operator ended with {ended}; {said}:\n{self.text()[-5000:]}"
+            assert time.monotonic() < deadline, f"{said} within {seconds} s:\n{self.text()[-5000:]}"
+            time.sleep(0.05)
 
     def stop(self, signum: signal.Signals = signal.SIGTERM) -> int:
         """Send the signal and wait for the end; gives the exit code."""
