@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ..client.errors import is_retriable
+from ..client.errors import BadRequest, Invalid, RequestEntityTooLarge
 from ..client.objects import Object
 from ..runtime import clock
 from .background.memories import Memory
@@ -216,6 +216,7 @@ class Changes:
         self.memory.progress = progression.rearm()
         done = progression.done
         essence = self.memory.seen_essence if self.memory.seen_essence is not None else pristine
+        start = round_.base
         releasing = done and cause.reason is Reason.DELETE
         try:
             answer = await round_.conclude(None if essence == cause.old or releasing else essence)
@@ -238,9 +239,9 @@ class Changes:
         if not done:
             return progression.delay(clock.now())
         # Own changes of the essence, and those that came meanwhile, get a round of their own.
-        return AT_ONCE if self._essence(Body(answer.body())) != essence else self._finished(cause)
-
-    def _finished(self, cause: ChangingCause) -> float | None:
+        current = pristine if answer is start else self._essence(Body(answer.body()))
+        if current != essence:
+            return AT_ONCE
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None
 
@@ -249,11 +250,14 @@ class Changes:
         self.memory.seen_essence = None
 
     def _keep(self, round_: Round, exc: Exception) -> None:
-        """Remember what could not be written; what the server refuses for good is done anew by the handlers."""
-        if is_retriable(exc):
-            self.memory.unwritten = round_.gathered
-        else:
+        """Remember what could not be written, for the next attempt; a content that the server refuses is of no more use.
+
+        Then the handlers are called again, as if they had not been: their results are lost (Kopf behaviour).
+        """
+        if isinstance(exc, (BadRequest, Invalid, RequestEntityTooLarge)):
             self._forget_cycle()
+        else:
+            self.memory.unwritten = round_.gathered
 
 
 def _superseded(old: Reason, new: Reason, counts: Counts) -> str:
