@@ -1,16 +1,43 @@
 """The `ctl` command brings its sub-commands together."""
 
+import importlib
+from collections.abc import Mapping
+from typing import Final
+
 import click
 
 from .._version import VERSION
 from .controls import CLIControls
 from .options import PREFIX
-from .run import run
-from .sandbox import sandbox
+
+_COMMANDS: Final[Mapping[str, str]] = {
+    "run": "Run the operator in FILES and modules until SIGINT or SIGTERM.",
+    "sandbox": "Serve an embedded Kubernetes API, to try operators without a cluster.",
+}
+"""Each lives in the module of its name; the sentences are here so that the list of commands loads none of them."""
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are run: `ctl sandbox` does not wait for all that `ctl run` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*_COMMANDS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        command = getattr(importlib.import_module(f".{cmd_name}", __package__), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 @click.group(
     name="ctl",
+    cls=_Commands,
     context_settings={"auto_envvar_prefix": PREFIX, "help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(VERSION, prog_name="ctl")
@@ -22,7 +49,3 @@ def main(ctx: click.Context) -> None:
     the KOPF_* names of the same options are honoured where those are not set.
     """
     ctx.ensure_object(CLIControls)
-
-
-main.add_command(run)
-main.add_command(sandbox)
