@@ -8,14 +8,14 @@ from .resources import ALL_VERBS, Resource, Traits
 #   s status subresource          g generation             r a PUT needs a resourceVersion
 #   p PUT may create              d DELETE answers with the object
 #   f names are path segments     l names are DNS labels   a annotations count for the generation
-#   c create only (reviews)
+#   c create only (reviews)       o objects are deleted one by one only
 _TABLE: Final = """
 /v1
 configmaps ConfigMap N cm - -
 endpoints Endpoints N ep - p
 events Event N ev - p
 limitranges LimitRange N limits - p
-namespaces Namespace C ns - sdl
+namespaces Namespace C ns - sdlo
 nodes Node C no - s
 persistentvolumeclaims PersistentVolumeClaim N pvc - sd
 persistentvolumes PersistentVolume C pv - sd
@@ -90,7 +90,7 @@ _EVENT_FIELDS: Final = (
 )
 _FIELDS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("", "events"): _EVENT_FIELDS,
-    ("events.k8s.io", "events"): tuple(name.replace("involvedObject", "regarding") for name in _EVENT_FIELDS),
+    ("events.k8s.io", "events"): _EVENT_FIELDS,
     ("", "namespaces"): ("status.phase",),
     ("", "nodes"): ("spec.unschedulable",),
     ("", "secrets"): ("type",),
@@ -116,6 +116,12 @@ def _words(text: str) -> tuple[str, ...]:
     return () if text == "-" else tuple(text.split(","))
 
 
+def _verbs(flags: str) -> tuple[str, ...]:
+    if "c" in flags:
+        return ("create",)
+    return tuple(verb for verb in ALL_VERBS if verb != "deletecollection") if "o" in flags else ALL_VERBS
+
+
 def _resource(group: str, version: str, line: str) -> Resource:
     plural, kind, scope, shorts, categories, flags = line.split()
     return Resource(
@@ -128,7 +134,7 @@ def _resource(group: str, version: str, line: str) -> Resource:
         list_kind=kind if "c" in flags else f"{kind}List",
         short_names=_words(shorts),
         categories=_words(categories),
-        verbs=("create",) if "c" in flags else ALL_VERBS,
+        verbs=_verbs(flags),
         has_status="s" in flags,
         traits=Traits(
             generation="g" in flags,

@@ -7,6 +7,7 @@ from typing import Any, Final
 from . import definitions
 from .metadata import mistyped
 from .resources import Resource
+from .status import Cause, wrong
 
 _EMPTY_STATUS: Final = frozenset(
     {
@@ -67,7 +68,6 @@ def _pod(body: dict[str, Any]) -> None:
     spec = _stanza(body, "spec")
     _pod_spec(spec)
     _fill(spec, {"enableServiceLinks": True})
-    body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
 
 
 def _workload(body: dict[str, Any]) -> None:
@@ -94,7 +94,6 @@ def _namespace(body: dict[str, Any]) -> None:
     metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata["name"]}
     spec = _stanza(body, "spec")
     spec["finalizers"] = [*dict.fromkeys([*(spec.get("finalizers") or ()), "kubernetes"])]
-    body["status"] = {"phase": "Active"}
 
 
 def _secret(body: dict[str, Any]) -> None:
@@ -117,22 +116,21 @@ def _service(body: dict[str, Any]) -> None:
     for port in spec.get("ports") or ():
         if isinstance(port, dict):
             _fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
-    body["status"] = {"loadBalancer": {}}
 
 
 def _event(body: dict[str, Any]) -> None:
-    _fill(body, {"involvedObject": {}, "source": {}, "reportingComponent": "", "reportingInstance": ""})
+    for field in ("involvedObject", "source"):
+        _fill(body, {field: {}})
     for field in ("firstTimestamp", "lastTimestamp", "eventTime"):
         body.setdefault(field, None)
+    _fill(body, {"reportingComponent": "", "reportingInstance": ""})
 
 
 def _claim(body: dict[str, Any]) -> None:
     _fill(_stanza(body, "spec"), {"volumeMode": "Filesystem"})
-    body["status"] = {"phase": "Pending"}
 
 
 _DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
-    "namespaces": _namespace,
     "pods": _pod,
     "secrets": _secret,
     "services": _service,
@@ -145,8 +143,12 @@ _DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "jobs.batch": _workload,
     definitions.BUCKET: definitions.complete,
 }
-
-
+_NEW_STATUS: Final[dict[str, dict[str, Any]]] = {
+    "namespaces": {"phase": "Active"},
+    "pods": {"phase": "Pending", "qosClass": "BestEffort"},
+    "services": {"loadBalancer": {}},
+    "persistentvolumeclaims": {"phase": "Pending"},
+}
 _TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "configmaps": ("data", "binaryData"),
     "secrets": ("data", "stringData"),
@@ -165,10 +167,34 @@ def check_types(resource: Resource, body: Mapping[str, Any]) -> None:
 
 
 def fill(resource: Resource, body: dict[str, Any]) -> None:
-    """Write the defaults of a new object into its body (metadata cleaned, name set), in place."""
+    """Write what a new built-in object starts with into its body (metadata cleaned, name set), in place."""
     if resource.custom:
         return
-    if resource.bucket in _EMPTY_STATUS:
+    complete(resource, body)
+    if resource.bucket == "namespaces":
+        _namespace(body)
+    elif resource.bucket == definitions.BUCKET:
+        definitions.begin(body)
+    if resource.bucket in _NEW_STATUS:
+        body["status"] = dict(_NEW_STATUS[resource.bucket])
+    elif resource.bucket in _EMPTY_STATUS:
         body["status"] = {}
-    if found := _DEFAULTS.get(resource.bucket):
+
+
+def complete(resource: Resource, body: dict[str, Any]) -> None:
+    """Write the defaults of a built-in kind into a body where nothing is given, in place."""
+    if not resource.custom and (found := _DEFAULTS.get(resource.bucket)):
         found(body)
+
+
+def problems(resource: Resource, body: Mapping[str, Any]) -> list[Cause]:
+    """What is wrong with a body apart from its metadata, for the kinds that are checked at all."""
+    if resource.bucket == definitions.BUCKET:
+        return definitions.problems(body)
+    if resource.bucket != "events":
+        return []
+    about = (body.get("involvedObject") or {}).get("namespace") or ""
+    place = body["metadata"].get("namespace", "")
+    if about == place or (not about and place == "default"):
+        return []
+    return [wrong("involvedObject.namespace", about, "does not match event.namespace")]

@@ -20,7 +20,7 @@ def _in_order(stanza: dict[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
 
 
 def complete(body: dict[str, Any]) -> None:
-    """Fill the defaults of a new definition in place: names, conversion, an unaccepted status."""
+    """Fill the defaults of a definition in place: names, conversion, and the order of its keys."""
     spec = body.get("spec")
     if not isinstance(spec, dict):
         return
@@ -33,6 +33,11 @@ def complete(body: dict[str, Any]) -> None:
     versions = [version for version in spec.get("versions") or () if isinstance(version, dict)]
     spec["versions"] = [_in_order(version, _VERSION) for version in versions]
     body["spec"] = _in_order(spec, _SPEC)
+
+
+def begin(body: dict[str, Any]) -> None:
+    """Give a new definition its first status in place: nothing is accepted yet."""
+    versions = (body.get("spec") or {}).get("versions") or []
     body["status"] = {
         "conditions": None,
         "acceptedNames": {"plural": "", "kind": ""},

@@ -108,11 +108,13 @@ def mark(resource: Resource, body: dict[str, Any], options: DeleteOptions, now: 
     pending = meta.get("deletionGracePeriodSeconds", 0)
     if "deletionTimestamp" not in meta:
         meta["deletionTimestamp"] = _later(now, grace)
-        meta["deletionGracePeriodSeconds"] = grace
-        if "generation" in meta and (held or grace):
+        if resource.bucket != "namespaces":
+            meta["deletionGracePeriodSeconds"] = grace
+        if "generation" in meta and (held or grace or resource.bucket == "pods"):
             meta["generation"] += 1
     elif pending and options.grace is not None and options.grace < pending:
-        meta["deletionTimestamp"] = _later(now, options.grace)
+        begun = _later(meta["deletionTimestamp"], -pending)
+        meta["deletionTimestamp"] = max(_later(begun, options.grace), now)
         grace = meta["deletionGracePeriodSeconds"] = options.grace
     else:
         grace = pending

@@ -74,7 +74,10 @@ def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any
 
 
 def _aggregated(resource: Resource) -> dict[str, Any]:
-    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    kind = {"group": "", "version": "", "kind": resource.kind}
+    if resource.custom:
+        # Only there does the server say more; clients fall back to the group and version around it.
+        kind |= {"group": resource.group, "version": resource.version}
     found: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": kind,

@@ -130,6 +130,8 @@ def name_problem(resource: Resource, name: str) -> str | None:
         bad = name in (".", "..") or "/" in name or "%" in name
         return f"may not be '{name}' or contain '/' or '%'" if bad else None
     if resource.traits.label_names:
+        if "." in name:
+            return "must not contain dots"
         if len(name) > 63:
             return "must be no more than 63 bytes"
         return None if re.fullmatch(_LABEL, name) else _LABEL_HELP

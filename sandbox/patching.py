@@ -1,6 +1,7 @@
 """Patches are applied to decoded objects: JSON merge (RFC 7386), JSON patch (RFC 6902), strategic merge."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import jsonpatch
@@ -67,9 +68,7 @@ class _Replace(jsonpatch.ReplaceOperation):
 class _Patch(jsonpatch.JsonPatch):
     """RFC 6902 with the real server's reading of `test` and `replace`."""
 
-    def __init__(self, patch: Any) -> None:
-        super().__init__(patch)
-        self.operations = {**self.operations, "test": _Test, "replace": _Replace}
+    operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "test": _Test, "replace": _Replace})
 
 
 def _json_patch(target: dict[str, Any], operations: Any) -> Any:

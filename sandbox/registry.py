@@ -7,6 +7,7 @@ from typing import Any, Final
 from .resources import Column, Resource, Traits
 
 CUSTOM_TRAITS: Final = Traits(generation=True, unconditional=False)
+CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _VERSION: Final = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
 
 
@@ -50,6 +51,7 @@ def resources_of(definition: Mapping[str, Any]) -> list[Resource]:
             list_kind=names.get("listKind") or f"{names['kind']}List",
             short_names=tuple(names.get("shortNames", ())),
             categories=tuple(names.get("categories", ())),
+            verbs=CUSTOM_VERBS,
             has_status=(version.get("subresources") or {}).get("status") is not None,
             custom=True,
             traits=CUSTOM_TRAITS,

@@ -6,11 +6,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from .conversion import encoded
 from .history import Stored
 from .metadata import ordered
 from .reading import Page
 from .resources import Resource
 from .status import Refused, not_acceptable
+from .store import encode
 from .tables import rows, table
 
 JSON: Final = "application/json"
@@ -56,7 +58,11 @@ def negotiate(accept: str, query: Mapping[str, str]) -> Form:
 
 def whole(resource: Resource, stored: Stored) -> bytes:
     """One object as JSON, with apiVersion and kind."""
-    return resource.prefix + stored.body[1:]
+    if resource.custom and stored.body[2:6] < b"kind":
+        # The keys of custom objects are sorted: some come before apiVersion and kind.
+        head = {"apiVersion": resource.group_version, "kind": resource.kind}
+        return encode(resource, {**head, **stored.decode()})
+    return resource.prefix + encoded(resource, stored)[1:]
 
 
 def _partial(stored: Stored) -> dict[str, Any]:
@@ -100,7 +106,7 @@ def plain_list(resource: Resource, found: Page) -> bytes:
         meta = msgspec.json.encode({"continue": found.continue_token or "", **found.meta()}, order="sorted")
         head = f'{{"apiVersion":"{version}","items":['.encode()
         return head + items + f'],"kind":"{resource.list_kind}","metadata":'.encode() + meta + b"}"
-    items = b",".join(item.body for item in found.items)
+    items = b",".join(encoded(resource, item) for item in found.items)
     head = f'{{"kind":"{resource.list_kind}","apiVersion":"{version}","metadata":'.encode()
     return head + msgspec.json.encode(found.meta()) + b',"items":[' + items + b"]}"
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from .conversion import field_label
 from .resources import Resource
 from .status import bad_request
 
@@ -100,12 +101,12 @@ def parse_fields(text: str, resource: Resource) -> Selector:
     if not resource.namespaced and not resource.custom:
         known.discard("metadata.namespace")
     for term in terms:
-        if term.key not in known:
+        if field_label(resource, term.key) not in known:
             if resource.fields or resource.custom:
                 raise bad_request(f"field label not supported: {term.key}")
             only = '"metadata.name", "metadata.namespace"'
             raise bad_request(f'"{term.key}" is not a known field selector: only {only}')
-    return terms
+    return tuple(replace(term, key=field_label(resource, term.key)) for term in terms)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,6 +11,8 @@ from .metadata import ordered
 from .resources import Resource, object_key
 from .selecting import Selection
 
+# Field labels that are not the path of the field.
+_PATHS: Final = {"source": "source.component"}
 _PLAIN = msgspec.json.Encoder()
 _SORTED = msgspec.json.Encoder(order="sorted")
 
@@ -45,7 +47,7 @@ def seal(resource: Resource, body: dict[str, Any], version: int) -> Stored:
         uid=metadata["uid"],
         body=encode(resource, body),
         labels=metadata.get("labels", {}),
-        fields={path: _field_text(dig(body, path)) for path in resource.fields},
+        fields={label: _field_text(dig(body, _PATHS.get(label, label))) for label in resource.fields},
         owners=tuple(reference.get("uid", "") for reference in metadata.get("ownerReferences", ())),
     )
 

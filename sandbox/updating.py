@@ -1,12 +1,14 @@
 """An update is prepared by what its endpoint may change, then checked against the state before."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from . import definitions, metadata
-from .defaults import fold_secret
+from .defaults import complete, problems
 from .resources import Resource
 from .status import Cause, Refused, conflict, invalid, wrong
+
+_STATUS_KEEPS: Final = {"pods": "ownerReferences", "deployments.apps": "labels"}
 
 
 def _spec_like(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,13 +38,13 @@ def _keep(new: dict[str, Any], old: Mapping[str, Any], key: str) -> None:
 
 
 def _for_status(resource: Resource, old: Mapping[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """What `/status` may change: status; for built-in kinds also metadata except labels and owners."""
-    if resource.custom:
+    """What `/status` may change: status; for most built-in kinds also metadata."""
+    if resource.custom or resource.bucket == definitions.BUCKET:
         meta = dict(old["metadata"])
     else:
         meta = dict(new["metadata"])
-        for field in ("labels", "ownerReferences"):
-            _keep(meta, old["metadata"], field)
+        if kept := _STATUS_KEEPS.get(resource.bucket):
+            _keep(meta, old["metadata"], kept)
     found = {**old, "metadata": meta}
     _keep(found, new, "status")
     return found
@@ -52,8 +54,7 @@ def _for_main(resource: Resource, old: Mapping[str, Any], new: dict[str, Any]) -
     """What the main endpoint may change: all but a status that has an endpoint of its own."""
     if resource.has_status:
         _keep(new, old, "status")
-    if resource.bucket == "secrets":
-        fold_secret(new)
+    complete(resource, new)
     if resource.bucket == "namespaces":
         # Only the /finalize endpoint may touch them.
         new["spec"] = {**(new.get("spec") or {}), **{k: v for k, v in old["spec"].items() if k == "finalizers"}}
@@ -84,8 +85,7 @@ def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     """Raise a 422 that names every fault of a prepared update."""
     causes: list[Cause] = metadata.problems(resource, new["metadata"])
     causes += metadata.update_problems(old["metadata"], new["metadata"])
-    if resource.bucket == definitions.BUCKET:
-        causes += definitions.problems(new)
+    causes += problems(resource, new)
     if causes and resource.custom:
         # The server checks metadata twice there; its message drops the repetition, its causes do not.
         causes = causes * 2

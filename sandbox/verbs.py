@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from . import defaults, definitions, deletion, metadata, patching, status, updating
+from . import conversion, defaults, deletion, metadata, patching, status, updating
 from .deletion import DeleteOptions
 from .history import Stored
 from .resources import Resource, object_key
@@ -69,8 +69,7 @@ class Verbs:
         self._check_namespace(target, name)
         _initialise(resource, new, call)
         causes = metadata.problems(resource, new["metadata"])
-        if resource.bucket == definitions.BUCKET:
-            causes += definitions.problems(new)
+        causes += defaults.problems(resource, new)
         if causes:
             raise status.invalid(resource.subject, name, causes)
         if self._store.get(resource, target.namespace, name) is not None:
@@ -109,7 +108,8 @@ class Verbs:
             # The type of the patch is judged before the object is looked for.
             patching.check_type(content_type.partition(";")[0].strip(), custom=resource.custom)
             raise status.not_found(resource.subject, target.name)
-        whole = {"apiVersion": resource.group_version, "kind": resource.kind, **stored.decode()}
+        whole = {"apiVersion": resource.group_version, "kind": resource.kind}
+        whole.update(conversion.outward(resource, stored.decode()))
         patched = patching.apply(whole, patch, content_type, custom=resource.custom)
         if resource.custom:
             _check_custom(resource, patched)
@@ -130,10 +130,13 @@ class Verbs:
         deletion.check(resource, body["metadata"], options)
         before = stored.decode()
         free = deletion.mark(resource, body, options, call.now)
-        if options.dry_run or call.dry_run:
-            return Removed(stored, free)
         if free:
-            return Removed(self._store.remove(resource, stored), True)
+            if not (options.dry_run or call.dry_run):
+                self._store.remove(resource, stored)
+            # Pods show the mark that a graceful deletion of zero seconds made; watchers see the state before.
+            return Removed(seal(resource, body, stored.version) if resource.bucket == "pods" else stored, True)
+        if options.dry_run or call.dry_run:
+            return Removed(seal(resource, body, stored.version), False)
         if body == before:
             return Removed(stored, False)
         return Removed(self._store.put(resource, body), False)
@@ -213,7 +216,8 @@ def _bare(resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
     """The body without apiVersion and kind, which must fit, and with clean metadata."""
     _check_kind(resource, body)
     new = {"metadata": metadata.clean(resource, body.get("metadata"))}
-    new.update({key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata")})
+    stored = conversion.inward(resource, body)
+    new.update({key: value for key, value in stored.items() if key not in ("apiVersion", "kind", "metadata")})
     defaults.check_types(resource, new)
     return new
 
