@@ -97,20 +97,20 @@ class ModelManifest:
         return cls(**{_attribute(cls, key): value for key, value in reference.items()})
 
 
-def each(objs: Foreign | Iterable[Foreign] | None) -> Iterator[Manifest]:
-    """The manifests of one object to be changed, or of all in an iterable, however deep; None is skipped.
+def each(objs: Foreign | Iterable[Foreign] | None, *, writable: bool = True) -> Iterator[Manifest]:
+    """The manifests of one object, or of all in an iterable, however deep; None is skipped.
 
-    Raises TypeError for anything else, a read-only view of an object among it.
+    Raises TypeError for what is no object; and, when they are to be writable, for read-only views of objects.
     """
     if objs is None:
         return
-    if isinstance(objs, MutableMapping):
+    if isinstance(objs, MutableMapping) or (isinstance(objs, Mapping) and not writable):
         yield MappingManifest(objs)
-    elif not isinstance(objs, Mapping) and (found := _recognized(objs)) is not None:
+    elif (found := _recognized(objs)) is not None:
         yield found
     elif isinstance(objs, Iterable) and not isinstance(objs, (Mapping, str, bytes)):
         for obj in objs:
-            yield from each(obj)
+            yield from each(obj, writable=writable)
     else:
         raise _unsupported(objs)
 
