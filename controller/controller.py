@@ -1,0 +1,263 @@
+"""A controller joins sources of changes, a queue and attempts, and starts and stops them together."""
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from ..runtime.metrics import Sample
+from ..runtime.tasks import Tasks
+from ..workqueue import RateLimitingQueue, ShutDown
+from .gating.gates import AlwaysOpen, Gate, Turn
+from .metrics import ControllerMetrics
+from .predicates import Predicate
+from .reconciler import Reason, Reconciler, as_function
+from .result import Result
+from .triggers import Trigger
+from .watching import Informed, Rules, Watch
+from .worker import Worker
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+CANCEL_GRACE = 1.0
+"""Seconds that cancelled attempts have for their clean-up when a controller is stopped."""
+
+
+class Watched:
+    """A running watch, to be stopped by whoever began it."""
+
+    def __init__(self, name: str, synced: asyncio.Event, close: "Callable[[Watched], None]") -> None:
+        self.name = name
+        self.synced = synced
+        """Set when what was there at the beginning has been delivered to the trigger."""
+        self.tasks = Tasks(f"watch {name}")
+        self._close = close
+
+    async def stop(self) -> None:
+        """Take no more changes. Keys that were asked for stay in the queue. May be called again."""
+        self._close(self)
+        await self.tasks.stop(CANCEL_GRACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where a key stands: for people who ask why nothing happens, or why so much does. Times are seconds from now or ago."""
+
+    key: str
+    state: str
+    """`in work`, `waiting`, `delayed`, `in back-off` or `at rest`."""
+    reason: str | None
+    """Which trigger asked for the next attempt, and the object and change it named."""
+    failures: int
+    last_error: str | None
+    last_error_ago: float | None
+    next_in: float | None
+    gate_open: bool
+
+
+class Controller(Generic[K]):
+    """Attempts keys when something asks for it.
+
+    `reconcile` gets a key and what is to know about the attempt (`Attempt`); see `Reconciler` for its promises. `concurrency` is how many
+    keys are in work at once; None: all that there are, each in a task of its own. `timeout` is the longest an attempt may take,
+    in seconds. The gate is passed before each attempt: while it is closed no attempt begins; when it opens every stored object is asked
+    for at low priority; when it is revoked the running attempts are cancelled.
+
+    Sources can be added and removed at any time, before the start as well: then the queue fills and attempts begin with the start.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: "Reconciler[K] | Callable[..., Awaitable[Result | None]]",
+        *,
+        queue: RateLimitingQueue[K] | None = None,
+        concurrency: int | None = 1,
+        gate: Gate | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        if concurrency is not None and concurrency < 1:
+            raise ValueError(
+                f"The controller {name} needs a concurrency of 1 at least, or None for no limit; got {concurrency}."
+            )
+        self.name = name
+        self.queue: RateLimitingQueue[K] = RateLimitingQueue(name) if queue is None else queue
+        self.metrics = ControllerMetrics(name, concurrency)
+        self._gate: Gate = AlwaysOpen() if gate is None else gate
+        self._worker = Worker(name, as_function(reconcile), self.queue, self.metrics, timeout=timeout)
+        self._slots = None if concurrency is None else asyncio.Semaphore(concurrency)
+        self._watches: dict[Watched, Watch[K] | None] = {}
+        self._awaited: list[asyncio.Event] = []
+        self._tasks = Tasks(f"controller {name}")
+        self._dispatcher: asyncio.Task[None] | None = None
+        # The attempt of each key in work.
+        self._running: dict[K, asyncio.Task[None]] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+
+    # Sources.
+
+    def watch(
+        self,
+        informer: Informed,
+        trigger: Trigger[K],
+        *,
+        predicate: Predicate | None = None,
+        urgent: Predicate | None = None,
+        name: str | None = None,
+        wait: bool = False,
+    ) -> Watched:
+        """Have the deltas of an informer ask for keys, from now on; inside the running loop only.
+
+        Each stored object comes first (at priority -100, as everything that is listed), then each delta, in order. `predicate`, `urgent`:
+        see `Rules`. `wait`: no attempt of this controller begins until this source has told all that is stored, so that a
+        reconciler which looks at several informers never takes an unfilled one for an empty world.
+        """
+        watch = Watch(
+            repr(informer.resource) if name is None else name,
+            informer,
+            Rules(trigger, predicate, urgent),
+            self._ask,
+            self.metrics.trigger_errors,
+        )
+        if wait:
+            self._awaited.append(watch.synced)
+        return self._begin(watch.name, watch.follow(), watch)
+
+    def follow(self, source: AsyncIterable[T], keys: Callable[[T], Iterable[K]], *, name: str) -> Watched:
+        """Have anything that can be iterated ask for keys: a channel, a timer, another system's stream; in the running loop only.
+
+        An exception of the source, or of `keys`, ends it with an error in the log; the controller goes on.
+        """
+
+        async def pump() -> None:
+            async for item in source:
+                at = asyncio.get_running_loop().time()
+                for key in keys(item):
+                    self._ask(key, Reason(name, None, None, at), 0, False)
+
+        return self._begin(name, pump(), None)
+
+    def _begin(self, name: str, following: Coroutine[Any, Any, None], watch: Watch[K] | None) -> Watched:
+        watched = Watched(f"{name} for {self.name}", asyncio.Event() if watch is None else watch.synced, self._end)
+        self._watches[watched] = watch
+        watched.tasks.spawn(following, name="changes")
+        return watched
+
+    def _end(self, watched: Watched) -> None:
+        watch = self._watches.pop(watched, None)
+        if watch is not None:
+            watch.close()
+            # Nobody waits for what a stopped watch would still tell.
+            self._awaited = [event for event in self._awaited if event is not watch.synced]
+
+    def _ask(self, key: K, reason: Reason, priority: int, urgent: bool) -> None:
+        if self._gate.is_open:
+            self._worker.notes.wants(key, reason)
+            self.queue.add(key, priority=priority, urgent=urgent)
+
+    # Life.
+
+    async def start(self) -> None:
+        """Begin to attempt what is asked for. Raises RuntimeError when it was started or stopped before."""
+        if self._dispatcher is not None:
+            raise RuntimeError(f"The controller {self.name} was started before; a controller runs once.")
+        self._unsubscribe = self._gate.subscribe(self._turned)
+        self._dispatcher = self._tasks.spawn(self._dispatch(), name="dispatcher")
+
+    async def stop(self, grace: float = 30.0) -> None:
+        """Stop within `grace` seconds and CANCEL_GRACE: end the watches, let the attempts and what waits be done, cancel the rest.
+
+        While the gate is closed, what waits is left. Attempts that outlive their cancellation are abandoned with a warning.
+        """
+        for watched in tuple(self._watches):
+            await watched.stop()
+        if self._dispatcher is not None and self._gate.is_open:
+            await self.queue.shut_down_with_drain(grace)
+        self.queue.shut_down()
+        if self._running and not self._gate.is_open:
+            await asyncio.wait(self._running.values(), timeout=grace)
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        await self._tasks.stop(CANCEL_GRACE)
+
+    async def _dispatch(self) -> None:
+        while self._awaited:
+            await self._awaited[0].wait()
+            self._awaited = [event for event in self._awaited if not event.is_set()]
+        while True:
+            if self._slots is not None:
+                await self._slots.acquire()
+            await self._gate.wait_open()
+            try:
+                key = await self.queue.get()
+            except ShutDown:
+                return
+            if not self._gate.is_open:
+                await self._hold(key)
+            task = self._running[key] = self._tasks.spawn(self._worker.work(key), name=f"attempt of {key}")
+            task.add_done_callback(partial(self._ended, key))
+
+    async def _hold(self, key: K) -> None:
+        """Keep a key in hand until the gate opens."""
+        try:
+            await self._gate.wait_open()
+        except asyncio.CancelledError:
+            self.queue.done(key)
+            raise
+
+    def _ended(self, key: K, _: asyncio.Task[None]) -> None:
+        del self._running[key]
+        if self._slots is not None:
+            self._slots.release()
+
+    def _turned(self, turn: Turn) -> None:
+        if turn is Turn.OPENED:
+            for watched, watch in self._watches.items():
+                if watch is not None and not watched.tasks.stopping:
+                    watched.tasks.spawn(watch.replay(), name="replay")
+        elif turn is Turn.REVOKED:
+            for task in self._running.values():
+                task.cancel()
+
+    # Looking in.
+
+    @property
+    def running(self) -> tuple[K, ...]:
+        """The keys whose attempts run now."""
+        return tuple(self._running)
+
+    def explain(self, key: K) -> Explanation:
+        """Say where a key stands, and why."""
+        loop_time = asyncio.get_running_loop().time()
+        reason, failure = self._worker.notes.reason(key), self._worker.notes.failure(key)
+        due, held = self.queue.due(key), self.queue.held_until(key)
+        if key in self._running:
+            state = "in work"
+        elif key in self.queue:
+            state = "waiting"
+        elif due is None:
+            state = "at rest"
+        else:
+            state = "in back-off" if held is not None else "delayed"
+        told = (
+            None
+            if reason is None
+            else " ".join(part for part in (reason.trigger, reason.change, reason.object) if part)
+        )
+        return Explanation(
+            key=str(key),
+            state=state,
+            reason=told,
+            failures=self.queue.num_requeues(key),
+            last_error=None if failure is None else failure.error,
+            last_error_ago=None if failure is None else loop_time - failure.at,
+            next_in=None if due is None else max(0.0, due - loop_time),
+            gate_open=self._gate.is_open,
+        )
+
+    def samples(self) -> Iterator[Sample]:
+        """The metrics of the controller and its queue at this moment (a source for `ctl.runtime.metrics`)."""
+        yield from self.metrics.samples(is_open=self._gate.is_open)
+        yield from self.queue.samples()

@@ -1,0 +1,94 @@
+"""A gate answers one question: may I act now?
+
+Leadership and peering are gates; a controller passes one before each attempt. Pure: who opens and closes them is elsewhere.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+
+class Turn(Enum):
+    """How a gate changed."""
+
+    OPENED = "opened"
+    """Attempts may begin."""
+    CLOSED = "closed"
+    """No attempt may begin; those that run go on to their ends (a pause)."""
+    REVOKED = "revoked"
+    """No attempt may begin, and those that run must end now (leadership was lost)."""
+
+
+Callback = Callable[[Turn], None]
+
+
+class Gate(Protocol):
+    """What a controller asks before it attempts anything."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether attempts may begin."""
+
+    async def wait_open(self) -> None:
+        """Wait until the gate is open. It may be closed again when the caller gets to run: look at `is_open`."""
+
+    def subscribe(self, callback: Callback) -> Callable[[], None]:
+        """Have a function called at each change, at once and in the loop; call what is given back to end that."""
+
+
+class AlwaysOpen:
+    """The gate of those who need none."""
+
+    is_open = True
+
+    async def wait_open(self) -> None:
+        """Return at once."""
+
+    def subscribe(self, callback: Callback) -> Callable[[], None]:
+        """Never call the function."""
+        return lambda: None
+
+
+class AllOf:
+    """Open while each of several gates is. Without any, always open."""
+
+    def __init__(self, *gates: Gate) -> None:
+        self._gates = gates
+        self._callbacks: dict[int, Callback] = {}
+        self._next = 0
+        self._was_open = self.is_open
+        self._ends = [gate.subscribe(self._turned) for gate in gates]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all are open."""
+        return all(gate.is_open for gate in self._gates)
+
+    async def wait_open(self) -> None:
+        """Wait until all are open at the same time."""
+        while not self.is_open:
+            for gate in self._gates:
+                await gate.wait_open()
+
+    def subscribe(self, callback: Callback) -> Callable[[], None]:
+        """Tell of changes of the whole; a gate that is revoked revokes the whole, also when another one had closed it before."""
+        number, self._next = self._next, self._next + 1
+        self._callbacks[number] = callback
+
+        def end() -> None:
+            self._callbacks.pop(number, None)
+
+        return end
+
+    def close(self) -> None:
+        """Hear of the gates no more."""
+        for end in self._ends:
+            end()
+
+    def _turned(self, turn: Turn) -> None:
+        is_open, was_open = self.is_open, self._was_open
+        self._was_open = is_open
+        if turn is Turn.REVOKED or is_open != was_open:
+            told = turn if not is_open else Turn.OPENED
+            for callback in tuple(self._callbacks.values()):
+                callback(told)

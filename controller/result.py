@@ -1,0 +1,27 @@
+"""What a reconcile may return, and the error that says: do not try again."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a reconcile that went well wants to be followed.
+
+    `after`: seconds until the key is reconciled again without any change; 0 is at once (behind what waits already), None:
+    not before something changes. `priority`: with which priority then; None: as this attempt had.
+    Raises ValueError for a negative time.
+    """
+
+    after: float | None = None
+    priority: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.after is not None and self.after < 0:
+            raise ValueError(f"A reconcile can be repeated after some seconds, not before now; got after={self.after}.")
+
+
+class TerminalError(Exception):
+    """Trying again is of no use: the key is not attempted until something changes, and its failures are forgotten.
+
+    What was wrong is the message, or the cause (`raise TerminalError(...) from exc`).
+    """

@@ -1,0 +1,154 @@
+"""A watch follows one source of changes and turns each change into keys for the queue."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from ..client.objects import Object
+from ..client.resources import Resource
+from ..informers.deltas import Delta, DeltaKind
+from .predicates import Predicate
+from .reconciler import Reason
+from .triggers import Trigger
+
+_logger = logging.getLogger("ctl.controller")
+
+K = TypeVar("K", bound=Hashable)
+
+BACKLOG_PRIORITY = -100
+"""The priority of what a start-up, a re-list or a resync brings (controller-runtime's LowPriority)."""
+
+REPLAY_CHUNK = 500
+"""How many stored objects are replayed in one turn of the loop."""
+
+
+class Deltas(Protocol):
+    """What an informer's subscription is to a watch."""
+
+    synced: asyncio.Event
+    """Set when what was in the store at the beginning has been delivered."""
+
+    def __aiter__(self) -> AsyncIterator[list[Delta]]:
+        """The deltas, in order."""
+
+    def close(self) -> object:
+        """End the delivery."""
+
+
+class Stored(Protocol):
+    """What an informer's store is to a watch."""
+
+    def values(self) -> Iterable[Object]:
+        """All objects."""
+
+
+class Informed(Protocol):
+    """What an informer is to a watch."""
+
+    @property
+    def resource(self) -> Resource:
+        """Whose changes it tells."""
+
+    @property
+    def store(self) -> Stored:
+        """The local copy."""
+
+    def subscribe(self, *, name: str) -> Deltas:
+        """Hear of all objects, and then of all changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(Generic[K]):
+    """Which keys a delta asks for, and how.
+
+    The trigger is called for each delta in order, also while the gate is closed (its keys are dropped then, and asked for again
+    when the gate opens). The predicate is asked first; when it says no, the trigger is not called.
+    `urgent` says for which deltas a key does not wait for the end of its back-off; by default for none.
+    """
+
+    trigger: Trigger[K]
+    predicate: Predicate | None = None
+    urgent: Predicate | None = None
+
+
+class Watch(Generic[K]):
+    """Follows one informer. Made by the controller.
+
+    An exception of the trigger or a predicate loses the one delta: it is logged and counted, and the next one is taken.
+    """
+
+    def __init__(self, name: str, informer: Informed, rules: Rules[K], ask: "Ask[K]", errors: dict[str, int]) -> None:
+        self.name = name
+        self.informer = informer
+        # By the names of watches; shared by those of a controller, so that counts outlive them.
+        self._errors = errors
+        self._rules = rules
+        self._ask = ask
+        self._deltas = informer.subscribe(name=name)
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set when what was in the store at the beginning has been delivered."""
+        return self._deltas.synced
+
+    async def follow(self) -> None:
+        """Take the deltas as they come, until the subscription is closed."""
+        async for batch in self._deltas:
+            at = asyncio.get_running_loop().time()
+            for delta in batch:
+                self._take(delta, at)
+
+    async def replay(self) -> None:
+        """Ask for every stored object as if it had just been listed; what changes meanwhile comes as ever."""
+        for chunk in _chunks(list(self.informer.store.values())):
+            at = asyncio.get_running_loop().time()
+            for obj in chunk:
+                self._take(Delta(kind=DeltaKind.ADDED, object=obj, old=None, initial=True, wire_type=None), at)
+            await asyncio.sleep(0)
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._deltas.close()
+
+    def _take(self, delta: Delta, at: float) -> None:
+        rules = self._rules
+        try:
+            if rules.predicate is not None and not rules.predicate(delta):
+                return
+            keys = rules.trigger(delta)
+            if not keys:
+                return
+            priority = BACKLOG_PRIORITY if _is_repetition(delta) else 0
+            urgent = rules.urgent is not None and rules.urgent(delta)
+            reason = Reason(self.name, f"{self.informer.resource!r} {delta.object.key}", delta.kind.name, at)
+            for key in keys:
+                self._ask(key, reason, priority, urgent)
+        except Exception:
+            self._errors[self.name] = self._errors.get(self.name, 0) + 1
+            _logger.exception(
+                "The watch %s failed for a change of %r %s, which is lost to it.",
+                self.name,
+                self.informer.resource,
+                delta.object.key,
+            )
+
+
+def _is_repetition(delta: Delta) -> bool:
+    """Nothing changed just now: it is there from the beginning, or shown again."""
+    if delta.initial or delta.kind is DeltaKind.SYNCED:
+        return True
+    return (
+        delta.old is not None
+        and delta.kind is DeltaKind.UPDATED
+        and delta.old.resource_version == delta.object.resource_version
+    )
+
+
+Ask = Callable[[K, Reason, int, bool], None]
+"""Ask for an attempt: the key, the reason, the priority, and whether it is urgent."""
+
+
+def _chunks(objects: list[Object]) -> Iterator[list[Object]]:
+    return (objects[start : start + REPLAY_CHUNK] for start in range(0, len(objects), REPLAY_CHUNK))

@@ -1,0 +1,143 @@
+"""A worker attempts a key within a limit of time, and settles how that ended."""
+
+import asyncio
+import logging
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from ..workqueue import RateLimitingQueue
+from .metrics import ControllerMetrics
+from .notes import Failure, Notes
+from .reconciler import Attempt, Reason, Reconcile
+from .result import Result
+from .settle import TABLE, Ending, Requeue, Settlement, classify
+
+_logger = logging.getLogger("ctl.controller")
+
+K = TypeVar("K", bound=Hashable)
+
+RETRY, AFTER, RESUMED = Reason("retry"), Reason("after"), Reason("resumed")
+
+
+class Worker(Generic[K]):
+    """Makes the attempts of one controller; any number of them at once, each in a task of its own.
+
+    An attempt ends in one place, `_settle`, whatever the reconciler returns or raises.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile[K],
+        queue: RateLimitingQueue[K],
+        metrics: ControllerMetrics,
+        *,
+        timeout: float | None,
+    ) -> None:
+        self._name = name
+        self._reconcile = reconcile
+        self._queue = queue
+        self._metrics = metrics
+        self._timeout = timeout
+        self.notes: Notes[K] = Notes()
+
+    async def work(self, key: K) -> None:
+        """Attempt a key that was got from the queue, settle, and say to the queue that it is done.
+
+        Raises nothing but the cancellation of its own task; a key whose attempt was cancelled is added again.
+        """
+        now = asyncio.get_running_loop().time
+        attempt = self._begin(key, now())
+        result: Result | None = None
+        error: BaseException | None = None
+        timed_out = cut = False
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                try:
+                    result = await self._reconcile(key, attempt)
+                finally:
+                    timed_out = limit.expired()
+        except asyncio.CancelledError as exc:
+            task = asyncio.current_task()
+            # A cancellation that nobody asked this task for is an error of the reconciler's own doing.
+            cut, error = task is not None and task.cancelling() > 0, exc
+            if cut:
+                raise
+        except Exception as exc:
+            error = exc
+        except BaseException as exc:
+            # The interpreter is told to exit: the attempt did not end by itself.
+            cut, error = True, exc
+            raise
+        finally:
+            ending = classify(result, error, timed_out=timed_out and isinstance(error, TimeoutError), cut=cut)
+            self._settle(attempt, ending, result, error, now())
+            self._queue.done(key)
+
+    def _begin(self, key: K, now: float) -> Attempt[K]:
+        reason = self.notes.take(key)
+        self._metrics.started(reason.trigger, None if reason.at is None else now - reason.at)
+        return Attempt(
+            key=key,
+            number=self._queue.num_requeues(key) + 1,
+            reason=reason,
+            priority=self._queue.priority(key),
+            started=now,
+            deadline=None if self._timeout is None else now + self._timeout,
+        )
+
+    def _settle(
+        self, attempt: Attempt[K], ending: Ending, result: Result | None, error: BaseException | None, now: float
+    ) -> None:
+        settlement, key = TABLE[ending], attempt.key
+        self._metrics.ended(ending, settlement, now - attempt.started)
+        if settlement.forget:
+            self._queue.forget(key)
+            self.notes.recovered(key)
+            if attempt.reason.at is not None and not settlement.is_error:
+                self._metrics.done(attempt.reason.trigger, now - attempt.reason.at)
+        elif error is not None and settlement.is_error:
+            self.notes.failed(key, Failure(repr(error), now))
+        delay = self._requeue(attempt, settlement.requeue, result)
+        self._log(attempt, settlement, error, delay)
+
+    def _requeue(self, attempt: Attempt[K], requeue: Requeue, result: Result | None) -> float | None:
+        """Add the key again as the settlement says; gives the seconds until then, None if it is not added."""
+        key, priority = attempt.key, attempt.priority
+        if requeue is Requeue.NO or self._queue.shutting_down:
+            return None
+        if requeue is Requeue.BACK_OFF:
+            self.notes.wants_later(key, RETRY)
+            return self._queue.add_rate_limited(key, priority=priority)
+        if requeue is Requeue.AT_ONCE:
+            self.notes.wants_later(key, RESUMED)
+            self._queue.add(key, priority=priority)
+            return 0.0
+        assert result is not None
+        assert result.after is not None
+        self.notes.wants_later(key, AFTER)
+        self._queue.add_after(key, result.after, priority=priority if result.priority is None else result.priority)
+        return result.after
+
+    def _log(
+        self, attempt: Attempt[K], settlement: Settlement, error: BaseException | None, delay: float | None
+    ) -> None:
+        if not _logger.isEnabledFor(settlement.level):
+            return
+        _logger.log(
+            settlement.level,
+            "%s Controller %s, key %s, attempt %d, next in %s s%s",
+            settlement.text,
+            self._name,
+            attempt.key,
+            attempt.number,
+            "-" if delay is None else f"{delay:.3f}",
+            f": {error!r}" if settlement.is_error else "",
+            exc_info=error if settlement.traceback else None,
+            extra={
+                "controller": self._name,
+                "key": str(attempt.key),
+                "attempt": attempt.number,
+                "trigger": attempt.reason.trigger,
+            },
+        )
