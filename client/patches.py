@@ -19,6 +19,12 @@ class PatchError(ValueError):
 
 def copy(value: Any) -> Any:
     """A deep copy of a JSON value; mappings and sequences of any class become dicts and lists."""
+    # Exact types first: asking a string whether it is a Mapping costs more than all the rest.
+    kind = type(value)
+    if kind is dict:
+        return {key: copy(item) for key, item in value.items()}
+    if kind is str or value is None:
+        return value
     if isinstance(value, Mapping):
         return {key: copy(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -14,7 +14,7 @@ from ...client.resources import Resource
 from .diffs import EMPTY, Diff, reduce
 from .fields import FieldPath, resolve
 from .patch import Patch
-from .views import Body, RawEvent, RawEventType
+from .views import Body, RawEvent
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 
@@ -115,8 +115,8 @@ class IndexingCause(ResourceCause):
 class WatchingCause(ResourceCause):
     """An event came over the wire, or the object was listed (then its type is None)."""
 
-    event: RawEvent
-    type: RawEventType = None
+    event: RawEvent | Mapping[str, Any]
+    type: str | None = None
 
     def _given(self) -> dict[str, Any]:
         given = super()._given()
