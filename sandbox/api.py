@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from . import discovery, openapi, reading, rendering, status
+from . import discovery, openapi, protobuf, reading, rendering, status
 from .cascades import Cascades
 from .deletion import options_from
 from .reading import Page
@@ -35,7 +35,7 @@ VERSION: Final = {
     "platform": "linux/amd64",
 }
 _HEALTH: Final = frozenset({"/healthz", "/readyz", "/livez", "/healthz/ping", "/readyz/ping", "/livez/ping"})
-_BODY_TYPES: Final = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf")
+_BODY_TYPES: Final = (JSON, "application/yaml", protobuf.PROTOBUF)
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,8 @@ def _body(request: Request, expected: str) -> Any:
     except (msgspec.DecodeError, yaml.YAMLError) as error:
         words = f"couldn't get version/kind; json parse error: {error}"
         raise status.bad_request(f"the object provided is unrecognized (must be of type {expected}): {words}") from None
+    if kind == protobuf.PROTOBUF:
+        return protobuf.decode(request.body)
     raise status.unsupported_media_type(_BODY_TYPES)
 
 

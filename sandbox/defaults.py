@@ -27,7 +27,7 @@ _EMPTY_STATUS: Final = frozenset(
 
 def _fill(target: dict[str, Any], defaults: dict[str, Any]) -> None:
     for key, value in defaults.items():
-        if target.get(key) is None:
+        if target.get(key) is None or (value and target[key] == {}):
             target[key] = value
 
 
