@@ -1,0 +1,98 @@
+"""A source of deltas that a test speaks through, and keys short enough to read."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from ctl.client.objects import Object
+from ctl.client.resources import Key, Resource
+from ctl.informers.deltas import Delta, DeltaKind
+
+PARENTS = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
+
+
+def make(name: str, version: int = 1, **metadata: Any) -> Object:
+    """An object of some kind, in the namespace `default`."""
+    return Object.from_body(
+        {
+            "apiVersion": "kopf.dev/v1",
+            "kind": "KopfExample",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": f"uid-{name}",
+                "resourceVersion": str(version),
+                **metadata,
+            },
+        }
+    )
+
+
+class Told:
+    """What one subscriber is told."""
+
+    def __init__(self) -> None:
+        self.synced = asyncio.Event()
+        self.batches: asyncio.Queue[list[Delta] | None] = asyncio.Queue()
+
+    async def __aiter__(self) -> AsyncIterator[list[Delta]]:
+        while (batch := await self.batches.get()) is not None:
+            yield batch
+
+    def close(self) -> None:
+        self.batches.put_nowait(None)
+
+
+class Feed:
+    """Objects and their changes, as the test tells them."""
+
+    def __init__(self, *, synced: bool = True) -> None:
+        self.resource = PARENTS
+        self.store: dict[Key, Object] = {}
+        self.subscribers: list[Told] = []
+        self._synced = synced
+
+    def subscribe(self, *, name: str) -> Told:
+        told = Told()
+        self.subscribers.append(told)
+        if self.store:
+            told.batches.put_nowait(
+                [Delta(DeltaKind.ADDED, obj, None, initial=True, wire_type=None) for obj in self.store.values()]
+            )
+        if self._synced:
+            told.synced.set()
+        return told
+
+    def sync(self) -> None:
+        for told in self.subscribers:
+            told.synced.set()
+
+    def put(self, obj: Object, *, initial: bool = False, echo: bool = False) -> None:
+        old = self.store.get(obj.key)
+        kind = DeltaKind.ADDED if old is None else DeltaKind.UPDATED
+        self.store[obj.key] = obj
+        self._tell(Delta(kind, obj, old, initial=initial, wire_type="MODIFIED" if old else "ADDED", echo=echo))
+
+    def remove(self, key: Key) -> None:
+        obj = self.store.pop(key)
+        self._tell(Delta(DeltaKind.DELETED, obj, obj, initial=False, wire_type="DELETED"))
+
+    def _tell(self, delta: Delta) -> None:
+        for told in self.subscribers:
+            told.batches.put_nowait([delta])
+
+
+@pytest.fixture
+def feed() -> Feed:
+    return Feed()
+
+
+@pytest.fixture
+def unsynced_feed() -> Feed:
+    return Feed(synced=False)
+
+
+@pytest.fixture
+def obj() -> Callable[..., Object]:
+    return make

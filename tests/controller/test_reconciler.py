@@ -1,0 +1,74 @@
+import functools
+from typing import Any
+
+import pytest
+from ctl.controller.notes import Failure, Notes
+from ctl.controller.reconciler import ADDED, Attempt, Reason, as_function
+from ctl.controller.result import Result
+
+ATTEMPT = Attempt("key", 1)
+
+
+class WithMethod:
+    async def reconcile(self, key: str, attempt: Attempt[str]) -> Result:
+        return Result(after=attempt.number)
+
+
+class Callable2:
+    async def __call__(self, key: str, attempt: Attempt[str]) -> Result:
+        return Result(after=attempt.number)
+
+
+async def of_both(key: str, attempt: Attempt[str]) -> Result:
+    return Result(after=attempt.number)
+
+
+async def of_the_key(key: str) -> Result:
+    return Result(after=1)
+
+
+async def of_more(key: str, attempt: Attempt[str], more: int = 0) -> Result:
+    return Result(after=1 + more)
+
+
+@pytest.mark.parametrize(
+    "reconciler",
+    [WithMethod(), Callable2(), of_both, of_the_key, of_more, functools.partial(of_more, more=0)],
+    ids=repr,
+)
+async def test_every_form_of_a_reconciler_is_taken(reconciler: Any) -> None:
+    assert await as_function(reconciler)("key", ATTEMPT) == Result(after=1)
+
+
+async def nothing() -> None: ...
+
+
+async def too_much(a: str, b: str, c: str) -> None: ...
+
+
+@pytest.mark.parametrize("wrong", [nothing, too_much, "text", None])
+def test_what_is_no_reconciler_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="A reconciler"):
+        as_function(wrong)
+
+
+def test_the_first_reason_stays_and_events_come_before_repeats() -> None:
+    notes: Notes[str] = Notes()
+    first, second, later = Reason("first"), Reason("second"), Reason("after")
+    notes.wants_later("key", later)
+    notes.wants("key", first)
+    notes.wants("key", second)
+    assert notes.reason("key") is first
+    assert [notes.take("key"), notes.take("key"), notes.take("key")] == [first, later, ADDED]
+    assert notes.reason("key") is None
+
+
+def test_nothing_is_kept_for_a_key_at_rest() -> None:
+    notes: Notes[str] = Notes()
+    notes.wants("key", Reason("first"))
+    notes.failed("key", Failure("ValueError()", 1.0))
+    assert len(notes) == 2
+    assert notes.failure("key") == Failure("ValueError()", 1.0)
+    notes.take("key")
+    notes.recovered("key")
+    assert len(notes) == 0

@@ -1,0 +1,48 @@
+import pytest
+from ctl.controller.result import Result, TerminalError
+from ctl.controller.settle import TABLE, Ending, Requeue, classify
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "flags", "expected"),
+    [
+        (None, None, {}, Ending.DONE),
+        (Result(), None, {}, Ending.DONE),
+        (Result(priority=5), None, {}, Ending.DONE),
+        (Result(after=0.0), None, {}, Ending.LATER),
+        (Result(after=60.0), None, {}, Ending.LATER),
+        (None, ValueError(), {}, Ending.FAILED),
+        (None, TimeoutError(), {}, Ending.FAILED),
+        (None, TimeoutError(), {"timed_out": True}, Ending.TIMED_OUT),
+        (None, TerminalError(), {}, Ending.TERMINAL),
+        (None, None, {"cut": True}, Ending.CUT),
+        (None, ValueError(), {"cut": True}, Ending.CUT),
+    ],
+)
+def test_endings(result: Result | None, error: BaseException | None, flags: dict[str, bool], expected: Ending) -> None:
+    assert classify(result, error, **flags) is expected
+
+
+def test_every_ending_is_settled() -> None:
+    assert set(TABLE) == set(Ending)
+
+
+@pytest.mark.parametrize(
+    ("ending", "forget", "requeue", "label"),
+    [
+        (Ending.DONE, True, Requeue.NO, "success"),
+        (Ending.LATER, True, Requeue.AFTER, "requeue_after"),
+        (Ending.FAILED, False, Requeue.BACK_OFF, "error"),
+        (Ending.TIMED_OUT, False, Requeue.BACK_OFF, "error"),
+        (Ending.TERMINAL, True, Requeue.NO, "error"),
+        (Ending.CUT, False, Requeue.AT_ONCE, None),
+    ],
+)
+def test_the_table(ending: Ending, forget: bool, requeue: Requeue, label: str | None) -> None:
+    settlement = TABLE[ending]
+    assert (settlement.forget, settlement.requeue, settlement.label) == (forget, requeue, label)
+
+
+def test_a_result_looks_forward() -> None:
+    with pytest.raises(ValueError, match="after=-1"):
+        Result(after=-1)
