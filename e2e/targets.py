@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import secrets
 import ssl
 import tempfile
 import threading
@@ -44,16 +45,17 @@ class TargetError(Exception):
 @contextlib.contextmanager
 def sandbox_target() -> Iterator[Target]:
     """The sandbox, on a thread and loop of its own so that it outlives the loops of single tests."""
-    from ctl.sandbox import Sandbox
+    from ctl.sandbox import Sandbox, SandboxSettings
 
+    token = secrets.token_hex(16)
     loop = asyncio.new_event_loop()
-    started: threading.Event = threading.Event()
+    started = threading.Event()
     stopping = asyncio.Event()
     found: list[Sandbox] = []
     failures: list[BaseException] = []
 
     async def serve() -> None:
-        async with Sandbox() as sandbox:
+        async with Sandbox(settings=SandboxSettings(tokens=frozenset({token}))) as sandbox:
             found.append(sandbox)
             started.set()
             await stopping.wait()
@@ -81,7 +83,14 @@ def sandbox_target() -> Iterator[Target]:
     with tempfile.TemporaryDirectory(prefix="ctl-e2e-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         found[0].kubeconfig(kubeconfig)
-        yield Target(name="sandbox", url=found[0].url, kubeconfig=kubeconfig, compact=compact, patches=patches)
+        yield Target(
+            name="sandbox",
+            url=found[0].url,
+            kubeconfig=kubeconfig,
+            headers={"Authorization": f"Bearer {token}"},
+            compact=compact,
+            patches=patches,
+        )
     loop.call_soon_threadsafe(stopping.set)
     thread.join(START_SECONDS)
     if failures:

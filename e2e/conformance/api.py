@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -139,7 +140,7 @@ class Api:
         data = request.body
         if data is not None:
             headers["Content-Type"] = request.kind
-            data = data if isinstance(data, bytes) else json.dumps(data).encode()
+            data = io.BytesIO(data if isinstance(data, bytes) else json.dumps(data).encode())
         async with self._session.request(
             request.method,
             self.target.url + request.path,

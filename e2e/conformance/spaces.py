@@ -94,7 +94,8 @@ async def established(api: Api, body: Body) -> Body:
             paths = [
                 f"/apis/{spec['group']}/{v['name']}/{spec['names']['plural']}" for v in spec["versions"] if v["served"]
             ]
-            if all([(await api.call("GET", path, limit=1)).code == 200 for path in paths]):
+            # From the cache: until it is filled the real server answers 429, "storage is (re)initializing".
+            if all([(await api.call("GET", path, resourceVersion=0)).code == 200 for path in paths]):
                 return found
         assert time.monotonic() < deadline, found
         await asyncio.sleep(0.05)

@@ -59,8 +59,10 @@ async def test_a_lease_keeps_microseconds(api: Api, space: Space) -> None:
     made = await api.create(path, {"metadata": {"name": "one"}, "spec": spec})
     assert (made["kind"], made["apiVersion"]) == ("Lease", "coordination.k8s.io/v1")
     assert made["spec"] == spec
-    later = {**made, "spec": {**spec, "renewTime": "2026-01-02T03:04:15.000000Z"}}
-    assert (await api.replace(f"{path}/one", later))["spec"]["renewTime"] == "2026-01-02T03:04:15.000000Z"
+    # Any offset is read; a released lease has an empty holder.
+    later = {**made, "spec": {**spec, "holderIdentity": "", "renewTime": "2026-01-02T05:04:15.000000+02:00"}}
+    replaced = await api.replace(f"{path}/one", later)
+    assert replaced["spec"] == {**spec, "holderIdentity": "", "renewTime": "2026-01-02T03:04:15.000000Z"}
     (await api.call("PUT", f"{path}/one", later)).refused(409, "Conflict")
 
 
@@ -96,6 +98,15 @@ async def test_an_event_is_about_an_object(api: Api, space: Space) -> None:
     }
     patched = await api.merge(space.core("events", made["metadata"]["name"]), {"count": 3, "message": "again"})
     assert (patched["count"], patched["message"]) == (3, "again")
+
+
+async def test_an_event_with_its_time_says_who_did_what(api: Api, space: Space) -> None:
+    told = {"action": "Acting", "reportingComponent": "ctl.test/c", "reportingInstance": "i"}
+    body = event(space, eventTime="2026-01-02T03:04:05.000000Z", **told)
+    await api.create(space.core("events"), body)
+    for name in told:
+        status = (await api.call("POST", space.core("events"), without(body, name))).refused(422, "Invalid")
+        assert name in [cause["field"] for cause in status["details"]["causes"]]
 
 
 async def test_an_event_in_another_namespace_than_its_object_is_refused(api: Api, space: Space) -> None:

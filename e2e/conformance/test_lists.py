@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from conformance.api import Api, Body, version
 from conformance.spaces import Space, configmap
 
@@ -157,18 +156,15 @@ async def test_an_exact_version_shows_the_world_as_it_was(api: Api, space: Space
     assert names(rest) == ["b"]
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
+async def test_a_list_with_an_unfitting_match_is_refused(api: Api, space: Space) -> None:
+    for params in (
         {"resourceVersionMatch": "Exact"},
         {"resourceVersionMatch": "NotOlderThan"},
         {"resourceVersion": "0", "resourceVersionMatch": "Exact"},
         {"resourceVersion": "1", "resourceVersionMatch": "Sometimes"},
         {"sendInitialEvents": "true"},
-    ],
-)
-async def test_a_list_with_an_unfitting_match_is_refused(api: Api, space: Space, params: dict[str, str]) -> None:
-    (await api.call("GET", space.widgets(), **params)).refused(422, "Invalid")
+    ):
+        (await api.call("GET", space.widgets(), **params)).refused(422, "Invalid")
 
 
 async def test_a_version_that_is_no_number_is_refused(api: Api, space: Space) -> None:
@@ -180,12 +176,22 @@ async def test_a_version_that_is_no_number_is_refused(api: Api, space: Space) ->
 async def test_a_version_of_the_future_is_too_large(api: Api, space: Space) -> None:
     made = await api.create(space.widgets(), space.widget("one"))
     future = version(made) + 100_000
+
+    async def watched() -> Body:
+        params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+        async with api.watch(space.widgets(), resourceVersion=future, **params) as watch:
+            assert watch.code == 200
+            return await watch.next()
+
     # Each waits some seconds for the version to come.
-    answers = await asyncio.gather(
-        *(api.call("GET", space.widgets(*name), resourceVersion=future) for name in ((), ("one",)))
+    listed, got, event = await asyncio.gather(
+        api.call("GET", space.widgets(), resourceVersion=future),
+        api.call("GET", space.widgets("one"), resourceVersion=future),
+        watched(),
     )
-    for answer in answers:
-        status = answer.refused(504, "Timeout")
+    assert event["type"] == "ERROR"
+    assert (event["object"]["reason"], event["object"]["code"]) == ("Timeout", 504)
+    for status in (listed.refused(504, "Timeout"), got.refused(504, "Timeout"), event["object"]):
         assert status["message"].startswith(f"Timeout: Too large resource version: {future}, current: ")
         assert status["details"]["causes"] == [
             {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}

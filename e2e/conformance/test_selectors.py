@@ -1,10 +1,11 @@
 """Label and field selectors in lists and watches."""
 
-import pytest
+from collections.abc import Iterable
+
 from conformance.api import Api, version
 from conformance.spaces import Space, configmap
 
-LABELS = {
+LABELS: dict[str, dict[str, str]] = {
     "none": {},
     "red": {"colour": "red"},
     "blue": {"colour": "blue", "size": "9"},
@@ -12,53 +13,48 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("selector", "selected"),
-    [
-        ("colour=red", {"red"}),
-        ("colour==red", {"red"}),
-        ("colour!=red", {"none", "blue", "odd"}),
-        ("colour in (red, blue)", {"red", "blue"}),
-        ("colour notin (red,blue)", {"none", "odd"}),
-        ("colour", {"red", "blue", "odd"}),
-        ("!colour", {"none"}),
-        ("colour=", {"odd"}),
-        ("colour=blue,size=9", {"blue"}),
-        ("colour,!size", {"red"}),
-        ("size>9", {"odd"}),
-        ("size<10", {"blue"}),
-        ("colour in (red),size", set()),
-        ("", {"none", "red", "blue", "odd"}),
-    ],
-)
-async def test_label_selectors(api: Api, space: Space, selector: str, selected: set[str]) -> None:
+BY_LABELS: dict[str, set[str]] = {
+    "colour=red": {"red"},
+    "colour==red": {"red"},
+    "colour!=red": {"none", "blue", "odd"},
+    "colour in (red, blue)": {"red", "blue"},
+    "colour notin (red,blue)": {"none", "odd"},
+    "colour": {"red", "blue", "odd"},
+    "!colour": {"none"},
+    "colour=": {"odd"},
+    "colour=blue,size=9": {"blue"},
+    "colour,!size": {"red"},
+    "size>9": {"odd"},
+    "size<10": {"blue"},
+    "colour in (red),size": set(),
+    "": {"none", "red", "blue", "odd"},
+}
+BY_NAME: dict[str, set[str]] = {
+    "metadata.name=red": {"red"},
+    "metadata.name==red": {"red"},
+    "metadata.name!=red": {"none", "blue", "odd"},
+    "metadata.name!=none,metadata.name!=blue": {"red", "odd"},
+    "metadata.name=absent": set(),
+}
+
+
+async def selected(api: Api, path: str, kind: str, selectors: Iterable[str]) -> dict[str, set[str]]:
+    """The names that each selector leaves of a list."""
+    listed = {selector: await api.get(path, **{kind: selector}) for selector in selectors}
+    return {selector: {item["metadata"]["name"] for item in found["items"]} for selector, found in listed.items()}
+
+
+async def test_selectors_of_labels_and_names(api: Api, space: Space) -> None:
     for name, labels in LABELS.items():
         await api.create(space.widgets(), space.widget(name, labels=labels))
-    listed = await api.get(space.widgets(), labelSelector=selector)
-    assert {item["metadata"]["name"] for item in listed["items"]} == selected
+    assert await selected(api, space.widgets(), "labelSelector", BY_LABELS) == BY_LABELS
+    assert await selected(api, space.widgets(), "fieldSelector", BY_NAME) == BY_NAME
 
 
-@pytest.mark.parametrize("selector", ["colour in red", "=red", "a=b=c", "colour in (red", "-x=1", "a=-b"])
-async def test_a_broken_label_selector_is_refused(api: Api, space: Space, selector: str) -> None:
-    status = (await api.call("GET", space.widgets(), labelSelector=selector)).refused(400, "BadRequest")
-    assert status["message"].startswith("unable to parse requirement:") or "found" in status["message"]
-
-
-@pytest.mark.parametrize(
-    ("selector", "selected"),
-    [
-        ("metadata.name=b", {"b"}),
-        ("metadata.name==b", {"b"}),
-        ("metadata.name!=b", {"a", "c"}),
-        ("metadata.name!=a,metadata.name!=b", {"c"}),
-        ("metadata.name=absent", set()),
-    ],
-)
-async def test_field_selectors_by_name(api: Api, space: Space, selector: str, selected: set[str]) -> None:
-    for name in "abc":
-        await api.create(space.widgets(), space.widget(name))
-    listed = await api.get(space.widgets(), fieldSelector=selector)
-    assert {item["metadata"]["name"] for item in listed["items"]} == selected
+async def test_a_broken_label_selector_is_refused(api: Api, space: Space) -> None:
+    for selector in ("colour in red", "=red", "a=b=c", "colour in (red", "-x=1", "a=-b"):
+        status = (await api.call("GET", space.widgets(), labelSelector=selector)).refused(400, "BadRequest")
+        assert status["message"].startswith("unable to parse requirement:") or "found" in status["message"], selector
 
 
 async def test_a_field_selector_by_namespace_works_across_namespaces(api: Api, space: Space) -> None:
@@ -82,16 +78,15 @@ async def test_pods_are_selected_by_their_own_fields(api: Api, space: Space) -> 
     for name, node in (("a", "n1"), ("b", "n2"), ("c", "")):
         spec = {"containers": [{"name": "main", "image": "none"}], **({"nodeName": node} if node else {})}
         await api.create(space.core("pods"), {"metadata": {"name": name}, "spec": spec})
-    for selector, selected in (
-        ("spec.nodeName=n1", {"a"}),
-        ("spec.nodeName=", {"c"}),
-        ("spec.nodeName!=n1", {"b", "c"}),
-        ("status.phase=Pending", {"a", "b", "c"}),
-        ("status.phase=Running", set()),
-        ("spec.restartPolicy=Always,spec.nodeName=n2", {"b"}),
-    ):
-        listed = await api.get(space.core("pods"), fieldSelector=selector)
-        assert {item["metadata"]["name"] for item in listed["items"]} == selected, selector
+    expected: dict[str, set[str]] = {
+        "spec.nodeName=n1": {"a"},
+        "spec.nodeName=": {"c"},
+        "spec.nodeName!=n1": {"b", "c"},
+        "status.phase=Pending": {"a", "b", "c"},
+        "status.phase=Running": set(),
+        "spec.restartPolicy=Always,spec.nodeName=n2": {"b"},
+    }
+    assert await selected(api, space.core("pods"), "fieldSelector", expected) == expected
 
 
 async def test_events_are_selected_by_the_object_they_are_about(api: Api, space: Space) -> None:
@@ -101,23 +96,20 @@ async def test_events_are_selected_by_the_object_they_are_about(api: Api, space:
             space.core("events"),
             {"metadata": {"name": f"e-{name}"}, "involvedObject": about, "reason": f"R{name}", "type": "Normal"},
         )
-    for selector, selected in (
-        ("involvedObject.name=one", {"e-one"}),
-        ("involvedObject.uid=uid-two", {"e-two"}),
-        ("involvedObject.kind=Widget,reason=Rone", {"e-one"}),
-        ("type=Warning", set()),
-    ):
-        listed = await api.get(space.core("events"), fieldSelector=selector)
-        assert {item["metadata"]["name"] for item in listed["items"]} == selected, selector
+    expected: dict[str, set[str]] = {
+        "involvedObject.name=one": {"e-one"},
+        "involvedObject.uid=uid-two": {"e-two"},
+        "involvedObject.kind=Widget,reason=Rone": {"e-one"},
+        "type=Warning": set(),
+    }
+    assert await selected(api, space.core("events"), "fieldSelector", expected) == expected
 
 
 async def test_secrets_are_selected_by_type(api: Api, space: Space) -> None:
     await api.create(space.core("secrets"), {"metadata": {"name": "a"}, "type": "ctl.test/kind"})
     await api.create(space.core("secrets"), {"metadata": {"name": "b"}})
-    listed = await api.get(space.core("secrets"), fieldSelector="type=ctl.test/kind")
-    assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
-    listed = await api.get(space.core("secrets"), fieldSelector="type=Opaque")
-    assert [item["metadata"]["name"] for item in listed["items"]] == ["b"]
+    expected = {"type=ctl.test/kind": {"a"}, "type=Opaque": {"b"}}
+    assert await selected(api, space.core("secrets"), "fieldSelector", expected) == expected
 
 
 async def test_entering_and_leaving_a_label_selection(api: Api, space: Space) -> None:

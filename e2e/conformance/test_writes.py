@@ -144,14 +144,6 @@ async def test_an_invalid_label_is_refused(api: Api, space: Space) -> None:
     assert status["details"]["causes"][0]["field"] == "metadata.labels"
 
 
-async def test_annotations_have_a_limit_of_256_kilobytes(api: Api, space: Space) -> None:
-    await api.create(space.widgets(), space.widget("one"))
-    patch = {"metadata": {"annotations": {"a": "x" * (256 * 1024)}}}
-    answer = await api.call("PATCH", space.widgets("one"), patch, kind="application/merge-patch+json")
-    status = answer.refused(422, "Invalid")
-    assert status["details"]["causes"][0]["field"] == "metadata.annotations"
-
-
 async def test_a_body_that_is_no_json_is_refused(api: Api, space: Space) -> None:
     (await api.call("POST", space.widgets(), b"{not json")).refused(400, "BadRequest")
 
