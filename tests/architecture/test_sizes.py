@@ -16,6 +16,7 @@ KOPF_SIGNATURES = {
     "handlers.execution.subhandlers": {"execute"},
     "handlers.loggers": {"configure"},
     "handlers.operator": {"operator", "run", "spawn_tasks"},
+    "handlers.storage.progress": {"__init__"},
 }
 """Functions whose parameters are Kopf's, by name and number: unmodified operators call them."""
 
