@@ -5,6 +5,7 @@ Ends with exit code 0 when everything went as it should, else with 1 and a sente
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import time
@@ -18,7 +19,7 @@ from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 
-EXAMPLE = Path(__file__).parent / "01-minimal"
+EXAMPLE = Path(os.path.relpath(Path(__file__).parent / "01-minimal"))
 KOPFEXAMPLES = Resource("kopf.dev", "v1", "kopfexamples", namespaced=True)
 DIFF_BASE = "kopf.zalando.org/last-handled-configuration"
 PATIENCE = 30.0
@@ -55,8 +56,9 @@ class Operator:
             self.kubeconfig.set_exception(SystemExit("demo: the operator ended before it had begun, see above."))
 
     async def stop(self) -> int:
-        step("Stop the operator", "Ctrl-C")
-        self.process.send_signal(signal.SIGINT)
+        """Interrupt it as a user would, and give its exit code."""
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGINT)
         code = await self.process.wait()
         await self._showing
         return code
@@ -66,9 +68,19 @@ def step(what: str, command: str) -> None:
     print(f"\n\033[1m# {what}\033[0m\n$ {command}" if sys.stdout.isatty() else f"\n# {what}\n$ {command}", flush=True)
 
 
+class Kubectls(yaml.SafeDumper):
+    """Writes texts of several lines as kubectl does."""
+
+
+Kubectls.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
 def show(body: dict[str, Any]) -> None:
     body["metadata"].pop("managedFields", None)
-    for line in yaml.safe_dump(body, sort_keys=False, width=110).splitlines():
+    for line in yaml.dump(body, Dumper=Kubectls, sort_keys=False, width=110).splitlines():
         print(f"    {line}", flush=True)
 
 
@@ -117,6 +129,7 @@ async def main() -> int:
         kubeconfig = await asyncio.wait_for(operator.kubeconfig, PATIENCE)
         async with Client(load_access(kubeconfig)) as client:
             await live(client)
+        step("Stop the operator", "Ctrl-C")
     finally:
         code = await asyncio.wait_for(operator.stop(), PATIENCE)
     print(f"    exit code {code}", flush=True)
