@@ -1,0 +1,45 @@
+"""How long a watch may be silent is learned from the rhythm of its bookmarks.
+
+API servers send a bookmark about every 60 s to each watch that asks for them, whether anything happens or not.
+"""
+
+MARGIN = 5.0
+"""Seconds on top of the rhythm: bookmarks are jittered, and networks are late."""
+LENIENCE = 1.25
+REMEMBERED = 4
+
+
+class Cadence:
+    """The rhythm of one server's bookmarks for one resource, over any number of watches.
+
+    Times are in seconds, of any clock that does not go back.
+    """
+
+    __slots__ = ("_gaps", "_last", "cap")
+
+    def __init__(self, cap: float = 90.0) -> None:
+        self.cap = cap
+        self._last: float | None = None
+        self._gaps: list[float] = []
+
+    @property
+    def is_known(self) -> bool:
+        """Whether two bookmarks of one watch were seen: silence is abnormal here."""
+        return bool(self._gaps)
+
+    @property
+    def limit(self) -> float:
+        """How many seconds of silence are a stall. The cap until a rhythm is known, and never more."""
+        if not self._gaps:
+            return self.cap
+        return min(self.cap, max(self._gaps) * LENIENCE + MARGIN)
+
+    def opened(self) -> None:
+        """A watch began: its bookmarks have no relation to those of the one before."""
+        self._last = None
+
+    def bookmark(self, now: float) -> None:
+        """A bookmark came."""
+        if self._last is not None:
+            self._gaps = [*self._gaps[-(REMEMBERED - 1) :], now - self._last]
+        self._last = now

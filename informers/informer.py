@@ -1,0 +1,311 @@
+"""An informer keeps a copy of the objects of one resource and tells any number of subscribers how they change."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ..client.objects import Object, version_order
+from ..client.resources import Key, Resource
+from ..runtime import clock
+from ..runtime.tasks import Tasks
+from .deltas import Delta
+from .indexers import IndexFunction
+from .lister import Lister
+from .listing import Listing
+from .listwatch import ListWatch, Selection
+from .metrics import ReflectorMetrics
+from .overlays import Name
+from .reflector import Reflector
+from .scope import Scope
+from .settings import InformerSettings
+from .state import State
+from .store import Reader, Store
+from .subscription import Subscription
+from .transform import Transform
+from .writes import Writes
+
+STOP_GRACE = 5.0
+"""Seconds that a reflector is given to end."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A reader that waits for a version of an object."""
+
+    name: Name
+    version: str
+    reached: asyncio.Future[None]
+
+
+class Informer:
+    """The shared informer of one resource, namespace and selection. Made, started and stopped by a factory.
+
+    Promised: each subscriber hears of every object that exists, of each change that the watch delivers (a slow one of the last
+    of several), and of every deletion, in the order of each object's versions; the store is never older than what
+    subscribers were told, and own writes that were `overlay`ed are seen by all readers at once. Not promised: any order between
+    objects, that the store is as new as the server, or that states between two versions are seen after an interruption.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        selection: Selection,
+        source: ListWatch,
+        settings: InformerSettings = InformerSettings(),  # noqa: B008 - frozen
+        *,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.resource = resource
+        self.selection = selection
+        self.settings = settings
+        self._store = Store(settings.own_writes_limit)
+        self._reflector = Reflector(self._name(), source, self._store, self, settings, chance)
+        self._scope = Scope(selection)
+        self._subscriptions: dict[Subscription, None] = {}
+        self._synced = asyncio.Event()
+        self._writes = Writes()
+        self._waiting: list[Waiting] = []
+        self._tasks: Tasks | None = None
+        self.waits = 0
+        """How often a reader waited for a version to be delivered."""
+
+    def _name(self) -> str:
+        selection = str(self.selection)
+        return f"{self.resource!r} {selection}" if selection else f"{self.resource!r}"
+
+    def __repr__(self) -> str:
+        return f"<Informer of {self._name()}: {self.state}>"
+
+    # What there is.
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace that is followed; None is all."""
+        return self.selection.namespace
+
+    @property
+    def store(self) -> Reader:
+        """The copy."""
+        return self._store
+
+    @property
+    def lister(self) -> Lister:
+        """Reads from the copy by namespace, selector or index."""
+        return Lister(self._store)
+
+    def add_indexer(self, index: str, function: IndexFunction) -> None:
+        """Add a lookup, at any time, also after the start. See `Reader.add_indexer`."""
+        self._store.add_indexer(index, function)
+
+    @property
+    def state(self) -> State:
+        """How it is doing now."""
+        lifecycle, heard = self._reflector.lifecycle, self._reflector.heard
+        present = clock.instant()
+        return State(
+            phase=lifecycle.phase,
+            since=present.wall - timedelta(seconds=max(0.0, present.monotonic - lifecycle.since)),
+            synced=self._synced.is_set(),
+            last_event=None if heard is None else heard.wall,
+            age=None if heard is None else present.since(heard),
+            error=None if lifecycle.error is None else str(lifecycle.error) or repr(lifecycle.error),
+        )
+
+    @property
+    def metrics(self) -> ReflectorMetrics:
+        """What its reflector has done."""
+        return self._reflector.metrics
+
+    @property
+    def stale(self) -> int:
+        """How many watch events were dropped as older than what was known, or the same again."""
+        return self._store.stale
+
+    @property
+    def malformed(self) -> int:
+        """How many watch events were dropped as no events of an object."""
+        return self._store.malformed
+
+    @property
+    def overlaid(self) -> int:
+        """How many own writes are visible that the watch has yet to deliver."""
+        return self._store.overlaid
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """All that are open."""
+        return tuple(self._subscriptions)
+
+    # Subscribing.
+
+    def subscribe(
+        self, name: str = "anonymous", *, relisted: bool = False, resync: float | None = None
+    ) -> Subscription:
+        """Be told of every change, beginning with all that there is as ADDED and `initial`. At any time, in any number.
+
+        `relisted`: when the server's list is read again, hear of each listed object, changed or not. `resync`: show the whole
+        copy again in this period, in seconds. Both are repetitions of what was told before, as UPDATED with the same version
+        and as SYNCED.
+        """
+        subscription = Subscription(name, self.settings, self._snapshot)
+        subscription.wants_relisted = relisted
+        subscription.on_close(lambda closed: self._subscriptions.pop(closed, None))
+        if self._synced.is_set():
+            subscription.begin(self._snapshot())
+        self._subscriptions[subscription] = None
+        if resync is not None:
+            subscription.resync_every(resync)
+        return subscription
+
+    def _snapshot(self) -> list[Object]:
+        # What is held back is older than what is shown now.
+        self._publish(self._writes.flush())
+        return self._store.delivered()
+
+    # Synced.
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the store holds a complete list. Subscribers have `synced` of their own."""
+        return self._synced.is_set()
+
+    async def wait_synced(self, timeout: float | None = None) -> bool:
+        """Wait for the first complete list, for so many seconds; false when it did not come. `state` says why."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._synced.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # Own writes.
+
+    def overlay(self, obj: Object) -> bool:
+        """Show the answer of an own write to all readers at once. When the watch delivers it, the delta is an echo.
+
+        False when that cannot be, see `Store.overlay`; `wait_for` then waits for the watch. Objects that are none of this
+        informer's are ignored; one that the write has put outside of its selection is hidden.
+        """
+        if not self._scope.covers(obj.namespace):
+            return True
+        obj = self._reflector.slim(obj)
+        self._writes.answered(obj)
+        if self._scope.holds(obj):
+            return self._store.overlay(obj)
+        return self._store.overlay(obj, hidden=True)
+
+    def overlay_deleted(self, key: Key, uid: str) -> None:
+        """Hide an object that an own write has deleted for good, until the watch says so too."""
+        self._store.overlay_deleted(key, uid)
+
+    @contextmanager
+    def writing(self, key: Key) -> Iterator[None]:
+        """While inside, an own write to this object is on its way: its deltas wait, until it is known which are echoes.
+
+        Call `overlay` with the answer before leaving.
+        """
+        name = (key[0], key[1])
+        self._writes.begin(name)
+        try:
+            yield
+        finally:
+            self._publish(self._writes.end(name))
+
+    async def wait_for(self, obj: Object, timeout: float | None = None) -> bool:
+        """Wait until readers see this version of an object, or a later one; false when that takes longer than `timeout`."""
+        if self._is_reached((obj.namespace, obj.name), obj.resource_version):
+            return True
+        self.waits += 1
+        waiting = Waiting((obj.namespace, obj.name), obj.resource_version, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiting.reached
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.remove(waiting)
+        return True
+
+    def _is_reached(self, name: Name, version: str) -> bool:
+        present = self._store.get(name)
+        if present is not None and present.resource_version == version:
+            return True
+        wanted, stands = version_order(version), version_order(self._store.resource_version)
+        if wanted is None:
+            return False
+        seen = None if present is None else version_order(present.resource_version)
+        return (stands is not None and stands >= wanted) or (seen is not None and seen >= wanted)
+
+    def _wake_readers(self) -> None:
+        for waiting in self._waiting:
+            if not waiting.reached.done() and self._is_reached(waiting.name, waiting.version):
+                waiting.reached.set_result(None)
+
+    # For the reflector.
+
+    def changed(self, deltas: list[Delta]) -> None:
+        """The watch has delivered changes."""
+        if self._writes:
+            deltas = self._writes.hold(deltas)
+        self._publish(deltas)
+        if self._waiting:
+            self._wake_readers()
+
+    def listed(self, changes: list[Delta], listing: Listing) -> None:
+        """A list has taken the store's place."""
+        if not self._synced.is_set():
+            self._synced.set()
+            for subscription in self._subscriptions:
+                subscription.begin(self._store.delivered())
+        else:
+            # Held deltas are older than the list.
+            self._publish(self._writes.flush())
+            self._publish(changes)
+            eager = [subscription for subscription in self._subscriptions if subscription.wants_relisted]
+            if eager:
+                relisted = listing.relisted()
+                for subscription in eager:
+                    subscription.offer(relisted)
+        if self._waiting:
+            self._wake_readers()
+
+    def _publish(self, deltas: list[Delta]) -> None:
+        if deltas:
+            for subscription in self._subscriptions:
+                subscription.offer(deltas)
+
+    # For the factory.
+
+    def set_transform(self, transform: Transform | None) -> None:
+        """Slim objects so before they are stored. Raises RuntimeError after the start."""
+        if self._tasks is not None:
+            raise RuntimeError(f"The transform of {self._name()} is set before its start; it runs already.")
+        self._reflector.transform = transform
+
+    @property
+    def transform(self) -> Transform | None:
+        """How objects are slimmed."""
+        return self._reflector.transform
+
+    def start(self) -> None:
+        """Begin to follow the server. Harmless when repeated; for good: a stopped informer stays stopped (RuntimeError)."""
+        if self._tasks is None:
+            self._tasks = Tasks("informers")
+            self._tasks.spawn(self._reflector.run(), name=self._name())
+        elif self._tasks.stopping:
+            raise RuntimeError(f"The informer of {self._name()} was stopped; ask the factory for a new one.")
+
+    async def stop(self) -> None:
+        """Close the watch and all subscriptions. The store stays readable, as it was last."""
+        for subscription in self.subscriptions:
+            subscription.close()
+        if self._tasks is not None:
+            await self._tasks.stop(STOP_GRACE)
+
+    def retry_now(self) -> None:
+        """Try at once what waits for its back-off: something has changed outside, e.g. what the server serves."""
+        self._reflector.retry_now()

@@ -1,0 +1,335 @@
+"""What a reflector does next is decided by a state machine that knows neither sockets nor clocks.
+
+The rules are those of client-go's reflector with two exceptions: lists are consistent unless asked otherwise, and silence
+is a failure that is noticed. The flow:
+
+    list (streamed, or in pages) --> watch from its version --> watch again from the last version seen --> ...
+       ^                                 |
+       +--- the version is too old, or from a future that never was (410, 504 ResourceVersionTooLarge)
+
+A watch that ends, breaks, stalls or is refused is opened again from the same version. Whatever fails is tried again for
+ever, after a growing, jittered delay; what fails for a reason that only people can mend (no such resource, no such right)
+is called parked, and may be tried at once when somebody knows more (`retry_now`).
+
+Drivers ask `next` for an action, carry it out, and report what came of it. Times are in seconds of any clock that does not
+go back; `random` is in [0, 1).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from ..client.errors import APIError, BadRequest, Forbidden, Gone, Invalid, MethodNotAllowed, NotFound, StreamBroken
+from ..client.objects import version_order
+from .cadence import Cadence
+from .settings import InformerSettings
+
+POISONED = 3
+"""How often in a row a watch may break on the same version before the state is listed instead."""
+SILENT = 2
+"""How many watches in a row may say nothing at all before the server is asked whether it is where we think it is."""
+
+
+class Phase(Enum):
+    """Where a reflector stands."""
+
+    STARTING = "starting"
+    LISTING = "listing"
+    STREAMING = "streaming a list"
+    WATCHING = "watching"
+    EXPIRED = "expired"
+    """The history we stopped at is gone; a list is next."""
+    BACKING_OFF = "backing off"
+    """Something failed; it is tried again after a delay. Stays until an attempt succeeds."""
+    PARKED = "parked"
+    """The server has no such resource, or does not let us see it. Tried again as when backing off."""
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing for so many seconds, or until told to retry now."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """Ask for one page; without `continue_token` it is the first, and a new list begins."""
+
+    resource_version: str | None
+    resource_version_match: str | None
+    limit: int | None
+    continue_token: str | None = None
+    consistent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StreamList:
+    """Open a watch that begins with a list, and go on with it as the live watch."""
+
+    timeout: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Open a watch from a version."""
+
+    resource_version: str
+    timeout: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask for a page of one object, only to learn the server's present version."""
+
+
+Action: TypeAlias = Wait | ListPage | StreamList | Watch | Probe
+PARKING = (NotFound, Forbidden, MethodNotAllowed)
+
+
+class Lifecycle:
+    """The state machine of one reflector.
+
+    Invariants: `version` is None until a list was completed and when one is needed; `_continue` is set only between two
+    pages of one list; `_delay` is set only after a failure, until `next` has handed it out.
+    """
+
+    def __init__(self, settings: InformerSettings, now: float) -> None:
+        self._settings = settings
+        self.phase = Phase.STARTING
+        self.since = now
+        """When the phase began."""
+        self.error: Exception | None = None
+        """What is wrong at present; None while all is well."""
+        self.version: str | None = None
+        """From where to watch."""
+        self.cadence = Cadence(settings.silence_limit)
+        self._delays = settings.backoff.start()
+        self._delay: float | None = None
+        self._streams = settings.stream_lists
+        self._pages_next = False
+        self._continue: str | None = None
+        self._limit: int | None = settings.page_size
+        self._seen: str | None = None
+        self._consistent = settings.consistent
+        self._opened_at: float | None = None
+        self._heard = False
+        self._synced_at: float | None = None
+        self._broken = 0
+        self._silent = 0
+        self._probing = False
+
+    def next(self, random: float) -> Action:
+        """What to do now."""
+        if self._delay is not None:
+            delay, self._delay = self._delay, None
+            return Wait(delay)
+        if self._probing:
+            return Probe()
+        low, high = self._settings.watch_timeouts
+        timeout = int(low + (high - low) * random)
+        if self.version is not None:
+            return Watch(self.version, timeout)
+        if self._is_streaming:
+            return StreamList(timeout)
+        if self._continue is not None:
+            return ListPage(None, None, self._limit, self._continue, self._consistent)
+        if self._consistent:
+            return ListPage(None, None, self._limit)
+        if self._seen is None:
+            return ListPage("0", None, self._limit, consistent=False)
+        return ListPage(self._seen, "NotOlderThan", self._limit, consistent=False)
+
+    def begun(self, now: float, action: Action) -> None:
+        """An action is carried out: shows in the phase unless there is trouble, which stays until an attempt succeeds."""
+        self._opened_at = None
+        self._heard = False
+        if self.phase in {Phase.BACKING_OFF, Phase.PARKED}:
+            return
+        if isinstance(action, ListPage):
+            self._enter(Phase.LISTING, now)
+        elif isinstance(action, StreamList):
+            self._enter(Phase.STREAMING, now)
+
+    # Lists.
+
+    def paged(self, now: float, version: str, continue_token: str | None) -> bool:
+        """A page came; tells whether it was the last and the list is complete."""
+        if continue_token is not None:
+            self._recovered(Phase.LISTING, now)
+            self._continue = continue_token
+            return False
+        self._synced(now, version)
+        self._recovered(Phase.LISTING, now)
+        return True
+
+    def streamed(self, now: float, version: str) -> None:
+        """The bookmark that ends a streamed list came; the stream goes on as a watch."""
+        self._synced(now, version)
+        self._recovered(Phase.WATCHING, now)
+
+    def _synced(self, now: float, version: str) -> None:
+        self.version = self._seen = version
+        self._continue = None
+        self._limit = self._settings.page_size
+        self._consistent = self._settings.consistent
+        self._pages_next = False
+        self._synced_at = now
+        self._silent = 0
+
+    def probed(self, version: str) -> None:
+        """The server said its present version. One before ours means that it went back in time: everything is listed anew."""
+        self._probing = False
+        self._silent = 0
+        ours, theirs = version_order(self.version or ""), version_order(version)
+        if ours is not None and theirs is not None and theirs < ours:
+            self._expire()
+
+    # Watches.
+
+    def opened(self, now: float) -> None:
+        """The server accepted a watch. Nothing is known of its health yet, but the refusals are over."""
+        self._opened_at = now
+        self.cadence.opened()
+        if self.version is not None:
+            self._recovered(Phase.WATCHING, now)
+        elif self.phase in {Phase.BACKING_OFF, Phase.PARKED}:
+            self._recovered(Phase.STREAMING, now)
+
+    def progressed(self, version: str) -> None:
+        """Events came, or a bookmark; the copy stands at this version."""
+        self._heard = True
+        self._broken = 0
+        self._silent = 0
+        if self.version is not None:
+            self.version = self._seen = version
+
+    def ended(self, now: float, random: float) -> None:
+        """A watch came to its end, in order or cut off: the next begins where it stopped."""
+        if self.version is None:
+            self._pages_next = True
+        if self._is_fruitless(now):
+            self._back_off(now, random, StreamBroken("The watch ended as soon as it had begun, without any event."))
+
+    def stalled(self) -> None:
+        """A watch was silent for too long: the next begins where it stopped, or as pages if it was to be a list."""
+        if self.version is None:
+            self._pages_next = True
+            return
+        self._silent = 0 if self._heard else self._silent + 1
+        if self._silent >= SILENT:
+            # A watch from a version that the server has not reached is accepted and stays silent.
+            self._probing = self.cadence.is_known
+
+    # Failures.
+
+    def failed(self, now: float, random: float, error: Exception) -> None:
+        """An action came to nothing, or a watch was ended by an error."""
+        if self._probing:
+            self._probing = False
+            self._back_off(now, random, error)
+        elif isinstance(error, Gone) or _is_too_large(error):
+            self._expired(now, random, error)
+        elif self.version is None:
+            self._list_failed(now, random, error)
+        else:
+            self._watch_failed(now, random, error)
+
+    def _expired(self, now: float, random: float, error: Exception) -> None:
+        if self._continue is not None:
+            # Between two pages: everything at once, then it cannot happen again (as client-go does).
+            self._continue = None
+            self._limit = None
+            self._consistent = True
+            return
+        if self.version is None:
+            self._pages_next = self._is_streaming
+            hopeless = self._consistent
+        else:
+            hopeless = self._synced_at is not None and now - self._synced_at < self._settings.short_watch
+        self._expire()
+        if hopeless:
+            self._back_off(now, random, error)
+        else:
+            self._enter(Phase.EXPIRED, now)
+
+    def _expire(self) -> None:
+        self.version = None
+        self._continue = None
+        self._consistent = True
+        self._silent = 0
+
+    def _list_failed(self, now: float, random: float, error: Exception) -> None:
+        self._continue = None
+        if not self._is_streaming:
+            self._back_off(now, random, error)
+            self._pages_next = False
+            return
+        self._pages_next = True
+        if isinstance(error, (BadRequest, Invalid)):
+            # Servers without streamed lists refuse the parameter; asking again would be in vain.
+            self._streams = False
+        elif isinstance(error, APIError) or not self._heard:
+            # What broke in the middle may be too long for a stream; what did not even begin needs time.
+            self._back_off(now, random, error)
+
+    def _watch_failed(self, now: float, random: float, error: Exception) -> None:
+        if isinstance(error, StreamBroken):
+            self._broken += 1
+            if self._broken >= POISONED:
+                self._broken = 0
+                self._expire()
+            elif not self._is_fruitless(now):
+                return
+        elif isinstance(error, (BadRequest, Invalid)):
+            # Not a version of this server's: another one has taken its place.
+            self._expire()
+        elif not isinstance(error, APIError) and not self._is_fruitless(now) and self.phase is Phase.WATCHING:
+            return
+        self._back_off(now, random, error)
+
+    @property
+    def _is_streaming(self) -> bool:
+        """Whether the next list, or the present one, is a streamed one."""
+        return self._streams and not self._pages_next
+
+    def _is_fruitless(self, now: float) -> bool:
+        if self._heard:
+            return False
+        return self._opened_at is None or now - self._opened_at < self._settings.short_watch
+
+    def _back_off(self, now: float, random: float, error: Exception) -> None:
+        delay = self._delays.next(now, random)
+        self._delay = max(delay, error.retry_after or 0.0) if isinstance(error, APIError) else delay
+        self.error = error
+        self._enter(Phase.PARKED if isinstance(error, PARKING) else Phase.BACKING_OFF, now)
+
+    def _recovered(self, phase: Phase, now: float) -> None:
+        self.error = None
+        self._enter(phase, now)
+
+    def retry_now(self) -> None:
+        """What was in the way may be gone: the delays begin anew, and the one to come is not waited for."""
+        self._delays.reset()
+        if self._delay is not None:
+            self._delay = 0.0
+
+    def stop(self, now: float) -> None:
+        """It is over."""
+        self._enter(Phase.STOPPED, now)
+
+    def _enter(self, phase: Phase, now: float) -> None:
+        if phase is not self.phase:
+            self.phase = phase
+            self.since = now
+
+
+def _is_too_large(error: Exception) -> bool:
+    """Whether a version was asked for that the server has not reached (it may have been restored from a backup)."""
+    if not isinstance(error, APIError) or error.code not in {500, 504}:
+        return False
+    causes = error.details.get("causes")
+    return isinstance(causes, list) and any(
+        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes
+    )

@@ -1,0 +1,81 @@
+"""What a reflector needs from the API: one page of a list, and a watch."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ..client.lists import ListOptions, ListPage
+from ..client.resources import Resource
+from ..client.rest import Client
+from ..client.watch import WatchEvent, WatchOptions
+
+
+class EventStream(Protocol):
+    """An open watch: batches of events until its end, as the network gives them."""
+
+    nbytes: int
+    """How much has been read."""
+
+    def __aiter__(self) -> AsyncIterator[list[WatchEvent]]: ...
+
+
+class ListWatch(Protocol):
+    """Where the objects of one informer come from. Errors are those of the client."""
+
+    async def list_page(self, options: ListOptions) -> ListPage:
+        """One page. Selectors are the source's own business."""
+        ...
+
+    def watch(self, options: WatchOptions) -> AbstractAsyncContextManager[EventStream]:
+        """Open a watch; leaving the context closes it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a resource; None is no restriction."""
+
+    namespace: str | None = None
+    label_selector: str | None = None
+    field_selector: str | None = None
+    shard_selector: str | None = None
+
+    def __str__(self) -> str:
+        parts = [f"in {self.namespace}" if self.namespace is not None else ""]
+        parts += [self.label_selector or "", self.field_selector or "", self.shard_selector or ""]
+        return ", ".join(part for part in parts if part)
+
+
+class RestListWatch:
+    """The objects of a resource, asked from an API server.
+
+    Pages are asked without the client's own retries: when to try again is the reflector's decision.
+    """
+
+    def __init__(self, client: Client, resource: Resource, selection: Selection) -> None:
+        self._client = client
+        self._resource = resource
+        self._selection = selection
+
+    async def list_page(self, options: ListOptions) -> ListPage:
+        """One page."""
+        chosen = self._selection
+        options = replace(
+            options,
+            label_selector=chosen.label_selector,
+            field_selector=chosen.field_selector,
+            shard_selector=chosen.shard_selector,
+        )
+        return await self._client.list_page(self._resource, chosen.namespace, options, retry=False)
+
+    def watch(self, options: WatchOptions) -> AbstractAsyncContextManager[EventStream]:
+        """Open a watch."""
+        chosen = self._selection
+        options = replace(
+            options,
+            label_selector=chosen.label_selector,
+            field_selector=chosen.field_selector,
+            shard_selector=chosen.shard_selector,
+        )
+        return self._client.watch(self._resource, chosen.namespace, options)

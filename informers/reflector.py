@@ -1,0 +1,285 @@
+"""A reflector keeps one store in step with the server: it drives the lifecycle against a list-watch.
+
+It ends when it is cancelled and never otherwise. Whatever goes wrong concerns this one store: it is logged when it begins and
+when it is over, and tried again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from ..client.errors import AccessError, APIError, Gone, RequestError
+from ..client.lists import ListOptions
+from ..client.objects import Object
+from ..client.watch import WatchEvent, WatchOptions
+from ..runtime import clock
+from .deltas import Delta
+from .lifecycle import Lifecycle, ListPage, Phase, Probe, StreamList, Wait, Watch
+from .listing import Listing
+from .listwatch import ListWatch
+from .metrics import ReflectorMetrics
+from .settings import InformerSettings
+from .store import Store
+from .transform import Transform
+from .watchdog import Watchdog
+
+_logger = logging.getLogger("ctl.informers")
+_TROUBLE = {Phase.BACKING_OFF, Phase.PARKED}
+
+
+class Audience(Protocol):
+    """Who is told what became of the store. Both are called between two turns of the loop, with the store up to date."""
+
+    def changed(self, deltas: list[Delta]) -> None:
+        """The watch has delivered changes."""
+
+    def listed(self, changes: list[Delta], listing: Listing) -> None:
+        """A list has taken the store's place, with these changes."""
+
+
+class Reflector:
+    """What one informer's task runs."""
+
+    def __init__(
+        self,
+        name: str,
+        source: ListWatch,
+        store: Store,
+        audience: Audience,
+        settings: InformerSettings,
+        random: Callable[[], float],
+    ) -> None:
+        """`random` gives numbers in [0, 1)."""
+        self.name = name
+        self.metrics = ReflectorMetrics()
+        self.transform: Transform | None = None
+        """Set it before the start."""
+        self.heard: clock.Instant | None = None
+        """When the server was heard last."""
+        self._source = source
+        self._store = store
+        self._audience = audience
+        self._settings = settings
+        self._random = random
+        self.lifecycle = Lifecycle(settings, 0.0)
+        self._listing: Listing | None = None
+        self._list_began = 0.0
+        self._nudged = asyncio.Event()
+        self._transform_failed = False
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        self.lifecycle.since = self._now()
+        try:
+            while True:
+                await self._step()
+        finally:
+            self.lifecycle.stop(self._now())
+
+    def retry_now(self) -> None:
+        """Try again at once what is waiting for its delay: something has changed outside."""
+        self.lifecycle.retry_now()
+        self._nudged.set()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _step(self) -> None:
+        action = self.lifecycle.next(self._random())
+        if isinstance(action, Wait):
+            await self._wait(action.seconds)
+            return
+        before = self.lifecycle.phase
+        self.lifecycle.begun(self._now(), action)
+        try:
+            if isinstance(action, ListPage):
+                await self._list(action)
+            elif isinstance(action, Probe):
+                page = await self._source.list_page(ListOptions(limit=1))
+                self.lifecycle.probed(page.resource_version)
+            else:
+                await self._watch(action)
+        except Exception as error:
+            self._failed(error)
+        self._report(before)
+
+    async def _wait(self, seconds: float) -> None:
+        self._nudged.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._nudged.wait()
+        except TimeoutError:
+            return
+
+    # Lists.
+
+    async def _list(self, action: ListPage) -> None:
+        listing = self._listing
+        if listing is None or action.continue_token is None:
+            listing = self._begin(consistent=action.consistent)
+        options = ListOptions(
+            limit=action.limit,
+            continue_token=action.continue_token,
+            resource_version=action.resource_version,
+            resource_version_match=action.resource_version_match,
+        )
+        page = await self._source.list_page(options)
+        self.heard = clock.instant()
+        self.metrics.list_bytes += page.size
+        size = self._settings.page_size
+        for start in range(0, len(page.items), size):
+            listing.add(self._slim(page.items[start : start + size]))
+            await asyncio.sleep(0)
+        if page.continue_token is None:
+            await self._finish(listing, page.resource_version)
+        self.lifecycle.paged(self._now(), page.resource_version, page.continue_token)
+
+    def _begin(self, *, consistent: bool = True) -> Listing:
+        self._list_began = self._now()
+        self._listing = Listing(self._store, consistent=consistent)
+        return self._listing
+
+    async def _finish(self, listing: Listing, version: str) -> None:
+        for _ in listing.prepare(version):
+            await asyncio.sleep(0)
+        changes = listing.finish()
+        self._listing = None
+        self.metrics.lists += 1
+        self.metrics.list_items += len(listing)
+        self.metrics.list_seconds.add(self._now() - self._list_began)
+        self._audience.listed(changes, listing)
+
+    # Watches.
+
+    async def _watch(self, action: Watch | StreamList) -> None:
+        lifecycle = self.lifecycle
+        listing: Listing | None = None
+        if isinstance(action, StreamList):
+            listing = self._begin()
+            options = WatchOptions(send_initial_events=True, timeout_seconds=action.timeout)
+        else:
+            options = WatchOptions(action.resource_version, timeout_seconds=action.timeout)
+        try:
+            async with asyncio.timeout(None) as guard:
+                await self._follow(options, listing, lambda: guard.reschedule(0.0))
+        except TimeoutError:
+            if not guard.expired():
+                raise
+            self.metrics.stalls += 1
+            _logger.debug("The watch of %s is silent; it is opened again.", self.name)
+            lifecycle.stalled()
+            return
+        errors = lifecycle.error
+        lifecycle.ended(self._now(), self._random())
+        if lifecycle.error is not errors:
+            self.metrics.short_watches += 1
+
+    async def _follow(self, options: WatchOptions, listing: Listing | None, bark: Callable[[], None]) -> None:
+        lifecycle, metrics = self.lifecycle, self.metrics
+
+        def limit() -> float:
+            return lifecycle.cadence.limit if lifecycle.version is not None else self._settings.stream_patience
+
+        metrics.watches += 1
+        began = self._now()
+        with Watchdog(limit, bark) as watchdog:
+            async with self._source.watch(options) as stream:
+                before = lifecycle.phase
+                self.heard = watchdog.hear()
+                lifecycle.opened(self._now())
+                self._report(before)
+                try:
+                    async for batch in stream:
+                        self.heard = watchdog.hear()
+                        rest = batch if listing is None else await self._gather(batch, listing)
+                        if rest is not None:
+                            listing = None
+                            self._take(rest)
+                finally:
+                    metrics.watch_bytes += stream.nbytes
+                    metrics.watch_seconds.add(self._now() - began)
+
+    async def _gather(self, batch: list[WatchEvent], listing: Listing) -> list[WatchEvent] | None:
+        """Take in events of a streamed list; gives what comes after its end, None while that has not come."""
+        end = next((at for at, event in enumerate(batch) if event.initial_events_end), None)
+        self.lifecycle.progressed("")
+        if end is None:
+            listing.apply(self._slim_events(batch))
+            return None
+        listing.apply(self._slim_events(batch[:end]))
+        version = batch[end].object.resource_version
+        await self._finish(listing, version)
+        before = self.lifecycle.phase
+        self.lifecycle.streamed(self._now(), version)
+        self._report(before)
+        return batch[end + 1 :]
+
+    def _take(self, batch: list[WatchEvent]) -> None:
+        store = self._store
+        bookmarks = store.bookmarks
+        deltas = store.apply(self._slim_events(batch))
+        self.lifecycle.progressed(store.resource_version)
+        bookmarks = store.bookmarks - bookmarks
+        if bookmarks:
+            self.metrics.bookmarks += bookmarks
+            self.lifecycle.cadence.bookmark(self._now())
+        self.metrics.events += len(batch) - bookmarks
+        if deltas or bookmarks:
+            self._audience.changed(deltas)
+
+    # Transforms.
+
+    def _slim(self, objects: list[Object]) -> list[Object]:
+        return objects if self.transform is None else [self._slim_one(obj) for obj in objects]
+
+    def _slim_events(self, batch: list[WatchEvent]) -> list[WatchEvent]:
+        if self.transform is not None:
+            for event in batch:
+                if event.type != "BOOKMARK":
+                    event.object = self._slim_one(event.object)
+        return batch
+
+    def _slim_one(self, obj: Object) -> Object:
+        assert self.transform is not None
+        try:
+            return self.transform(obj)
+        except Exception:
+            self.metrics.transform_errors += 1
+            if not self._transform_failed:
+                self._transform_failed = True
+                _logger.exception("The transform of %s failed for %s, which is kept as it came.", self.name, obj.key)
+            return obj
+
+    def slim(self, obj: Object) -> Object:
+        """The object as it is stored: transformed, or as it came where the transform fails."""
+        return obj if self.transform is None else self._slim_one(obj)
+
+    # Trouble.
+
+    def _failed(self, error: Exception) -> None:
+        self._listing = None
+        self.metrics.errors += 1
+        self.metrics.expired += isinstance(error, Gone)
+        if not isinstance(error, (APIError, RequestError, AccessError)):
+            _logger.error("Following %s failed unexpectedly: %r", self.name, error, exc_info=error)
+        self.lifecycle.failed(self._now(), self._random(), error)
+
+    def _report(self, before: Phase) -> None:
+        phase, error = self.lifecycle.phase, self.lifecycle.error
+        if phase is before:
+            return
+        if phase is Phase.PARKED:
+            _logger.warning(
+                "Following %s is parked: %s It is tried again from time to time.", self.name, _sentence(error)
+            )
+        elif phase is Phase.BACKING_OFF:
+            _logger.warning("Following %s is interrupted and will be tried again: %s", self.name, _sentence(error))
+        elif before in _TROUBLE:
+            _logger.info("Following %s goes on.", self.name)
+
+
+def _sentence(error: Exception | None) -> str:
+    text = str(error) or repr(error)
+    return text if text.endswith((".", "!", "?")) else f"{text}."

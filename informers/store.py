@@ -1,0 +1,389 @@
+"""The copy of a resource has one writer, who follows the watch, and any number of readers.
+
+Readers see, for each object, the newest state that is known: what the watch has delivered, or the answer of an own write
+that the watch has yet to deliver (an overlay). Deltas, on the other hand, follow the watch alone.
+
+Invariants. `_objects` is what readers see. For an overlaid name the watch's own state is `overlay.base`, for all others it is
+what readers see. Indexers and `nbytes` follow what readers see.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from ..client.objects import Object, version_order
+from ..client.resources import Key
+from .deltas import ADDED, DELETED, UPDATED, Delta
+from .indexers import Indexer, IndexFunction
+from .overlays import Name, Order, Overlay, Overlays
+
+BURIED = 1024
+"""How many deleted objects are remembered, so that a late event does not bring one back."""
+
+
+class Event(Protocol):
+    """One line of a watch, as the client gives it."""
+
+    type: str
+    object: Object
+
+
+class Reader:
+    """The copy as everyone may see it. Objects are immutable; nothing here changes the copy."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Name, Object] = {}
+        self._indexers: dict[str, Indexer] = {}
+        self.resource_version = ""
+        """Up to which version the watch (or a list) has been followed; bookmarks keep it fresh. Empty before the first list."""
+        self.nbytes = 0
+        """The JSON of all objects, in bytes."""
+
+    def get(self, key: Name) -> Object | None:
+        """The object of this namespace and name, or None."""
+        return self._objects.get(key)
+
+    def keys(self) -> list[Key]:
+        """Which objects there are."""
+        return [Key(*name) for name in self._objects]
+
+    def values(self) -> list[Object]:
+        """All objects. The list is the caller's own; the objects are shared."""
+        return list(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: Name) -> bool:
+        return key in self._objects
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self.values())
+
+    @property
+    def indexers(self) -> tuple[str, ...]:
+        """The names of the indexers that there are."""
+        return tuple(self._indexers)
+
+    def by_index(self, index: str, value: str) -> list[Object]:
+        """The objects that an indexer finds under a value. Raises KeyError when there is no such indexer."""
+        return [self._objects[name] for name in self._indexer(index).names(value)]
+
+    def index_values(self, index: str) -> list[str]:
+        """All values that an indexer knows. Raises KeyError when there is no such indexer."""
+        return self._indexer(index).values()
+
+    def _indexer(self, index: str) -> Indexer:
+        try:
+            return self._indexers[index]
+        except KeyError:
+            known = ", ".join(self._indexers) or "none"
+            raise KeyError(f"There is no indexer {index!r} here; known are: {known}. Add it first.") from None
+
+    def add_indexer(self, index: str, function: IndexFunction) -> None:
+        """Add a lookup, at any time; it is filled from what is there. The same function under the same name is no change.
+
+        Raises ValueError when the name stands for another function.
+        """
+        if index in self._indexers:
+            if self._indexers[index].function is function:
+                return
+            raise ValueError(f"The indexer {index!r} exists with another function; choose another name.")
+        indexer = Indexer(function)
+        indexer.add(self._objects.items())
+        self._indexers[index] = indexer
+
+
+class Store(Reader):
+    """The copy as its one writer sees it."""
+
+    def __init__(self, own_writes_limit: int = 20_000) -> None:
+        super().__init__()
+        self._overlays = Overlays(own_writes_limit)
+        self._order: Order | None = None
+        self._mark = 0
+        self._buried: OrderedDict[str, Order | None] = OrderedDict()
+        self.stale = 0
+        """Watch events that were dropped, since they were older than what was known, or the same again."""
+        self.bookmarks = 0
+        """How many came, over all watches."""
+        self.malformed = 0
+        """Watch events that were dropped because they had no name or an unknown type."""
+
+    @property
+    def overlaid(self) -> int:
+        """How many own writes are visible that the watch has yet to deliver."""
+        return len(self._overlays)
+
+    def delivered(self) -> list[Object]:
+        """All objects as the watch has delivered them: what a subscriber that comes now must be told."""
+        if not self._overlays:
+            return list(self._objects.values())
+        found = {name: obj for name, obj in self._objects.items() if name not in self._overlays}
+        bases = ((name, self._overlays.get(name)) for name in self._overlays.names())
+        found |= {name: overlay.base for name, overlay in bases if overlay is not None and overlay.base is not None}
+        return list(found.values())
+
+    # The watch.
+
+    def apply(self, events: Iterable[Event]) -> list[Delta]:
+        """Follow the watch; gives what changed. Events that are older than what is known are dropped and counted."""
+        deltas: list[Delta] = []
+        append = deltas.append
+        objects, overlays, plain = self._objects, self._overlays, not self._indexers
+        version, grown = self.resource_version, 0
+        for event in events:
+            obj = event.object
+            new = obj.resource_version
+            name = (obj.namespace, obj.name)
+            old = objects.get(name)
+            # The usual case at once. What is decimal is newer when it is longer, or as long and later in the alphabet, and what
+            # is newer than the whole copy is newer than each object of it.
+            if (
+                old is not None
+                and plain
+                and event.type == "MODIFIED"
+                and old.uid == obj.uid
+                and (len(new) > len(version) or (new > version and len(new) == len(version)))
+                and not (overlays and name in overlays)
+            ):
+                objects[name] = obj
+                grown += len(obj.raw) - len(old.raw)
+                append(Delta(UPDATED, obj, old, False, "MODIFIED"))
+                version = new
+            else:
+                version = self._apply_one(event, version, deltas)
+        self.nbytes += grown
+        self._advance(version)
+        return deltas
+
+    def _apply_one(self, event: Event, version: str, deltas: list[Delta]) -> str:
+        obj = event.object
+        if event.type == "BOOKMARK":
+            self.bookmarks += 1
+            for name in self._overlays.outwaited():
+                self._uncover(name)
+            return obj.resource_version if self._is_newer(obj.resource_version, version) else version
+        if event.type not in {"ADDED", "MODIFIED", "DELETED"} or not obj.name:
+            self.malformed += 1
+            return version
+        name = (obj.namespace, obj.name)
+        overlay = self._overlays.get(name)
+        old = self._objects.get(name) if overlay is None else overlay.base
+        echo = overlay is not None and obj.resource_version in overlay.echoes
+        changed = self._judge(event, old, echo, deltas)
+        if overlay is None:
+            if changed:
+                self._show(name, None if event.type == "DELETED" else obj)
+        elif changed:
+            overlay.base = None if event.type == "DELETED" else obj
+            if overlay.order is None and (overlay.base is None or obj.uid != overlay.uid):
+                self._uncover(name)
+        return obj.resource_version if self._is_newer(obj.resource_version, version) else version
+
+    def _judge(self, event: Event, old: Object | None, echo: bool, deltas: list[Delta]) -> bool:
+        """Tell subscribers what an event means to an object that was `old`; whether it changes the copy."""
+        obj, wire = event.object, event.type
+        if self._is_stale(event, old):
+            self.stale += 1
+            return False
+        if old is not None and old.uid != obj.uid:
+            # The deletion of the former one of this name was missed.
+            deltas.append(self.missed(old, obj.resource_version))
+            old = None
+            if wire == "DELETED":
+                self._bury(obj, obj.resource_version)
+                return True
+        if wire == "DELETED":
+            self._bury(obj, obj.resource_version)
+            deltas.append(Delta(DELETED, obj, old, False, wire))
+        elif old is None:
+            self._buried.pop(obj.uid, None)
+            deltas.append(Delta(ADDED, obj, None, False, wire))
+        else:
+            deltas.append(Delta(UPDATED, obj, old, False, wire, echo))
+        return True
+
+    def _is_stale(self, event: Event, old: Object | None) -> bool:
+        obj = event.object
+        if old is not None and old.uid == obj.uid:
+            # A deletion is final for its uid, whatever its version.
+            return event.type != "DELETED" and not self._is_newer(obj.resource_version, old.resource_version)
+        if obj.uid and obj.uid in self._buried:
+            buried = self._buried[obj.uid]
+            order = version_order(obj.resource_version)
+            # Only what has left a selection and come back has the uid of something deleted, and then it is newer.
+            return event.type == "DELETED" or (buried is not None and order is not None and order <= buried)
+        return old is not None and not self._is_newer(obj.resource_version, old.resource_version)
+
+    @staticmethod
+    def _is_newer(version: str, than: str) -> bool:
+        if version == than:
+            return False
+        ours, theirs = version_order(version), version_order(than)
+        # What cannot be compared is trusted to come in order.
+        return ours is None or theirs is None or ours > theirs
+
+    def _bury(self, obj: Object, version: str) -> None:
+        if obj.uid:
+            self._buried[obj.uid] = version_order(version)
+            if len(self._buried) > BURIED:
+                self._buried.popitem(last=False)
+
+    def _advance(self, version: str) -> None:
+        self.resource_version = version
+        self._order = version_order(version)
+        if self._overlays and self._order is not None:
+            for name in self._overlays.reached(self._order):
+                self._uncover(name)
+
+    # Own writes.
+
+    def overlay(self, obj: Object, *, hidden: bool = False) -> bool:
+        """Show the answer of an own write to all readers at once, or hide the object if the write took it out of sight.
+
+        False when versions cannot be compared, or nothing was listed yet: then it is not shown, and whoever needs it waits for
+        the watch. Harmless for answers that the watch has overtaken already, and in any order.
+        """
+        order = version_order(obj.resource_version)
+        if order is None or self._order is None:
+            return False
+        name = (obj.namespace, obj.name)
+        present = self._overlays.get(name)
+        base = self._objects.get(name) if present is None else present.base
+        if self._order >= order:
+            # Everything up to here was delivered.
+            return True
+        if base is not None and not self._is_newer(obj.resource_version, base.resource_version):
+            return True
+        if present is not None and present.uid == obj.uid:
+            present.echoes.add(obj.resource_version)
+            if present.order is None or present.order >= order:
+                return True
+        overlay = Overlay(base, obj.uid, self._mark)
+        overlay.written, overlay.order = None if hidden else obj, order
+        overlay.echoes = present.echoes if present is not None and present.uid == obj.uid else {obj.resource_version}
+        self._cover(name, overlay)
+        return True
+
+    def overlay_deleted(self, key: Name, uid: str) -> None:
+        """Hide an object that an own write has deleted, until its deletion comes by the watch.
+
+        A later object of the same name is not hidden. For deletions that leave the object there for its finalizers, `overlay`
+        the answer instead.
+        """
+        name = (key[0], key[1])
+        present = self._overlays.get(name)
+        base = self._objects.get(name) if present is None else present.base
+        known = {obj.uid for obj in (base, present and present.written) if obj is not None}
+        if uid in self._buried or (known and uid not in known):
+            return
+        overlay = Overlay(base, uid, self._mark)
+        if present is not None and present.uid == uid:
+            overlay.echoes = present.echoes
+        self._cover(name, overlay)
+
+    def _cover(self, name: Name, overlay: Overlay) -> None:
+        surplus = self._overlays.put(name, overlay)
+        self._show(name, overlay.written)
+        if surplus is not None:
+            self._uncover(surplus)
+
+    def _uncover(self, name: Name) -> None:
+        overlay = self._overlays.pop(name)
+        if overlay is not None:
+            self._show(name, overlay.base)
+
+    def _show(self, name: Name, new: Object | None) -> None:
+        """Change what readers see."""
+        old = self._objects.get(name)
+        if old is new:
+            return
+        if new is None:
+            del self._objects[name]
+        else:
+            self._objects[name] = new
+        self.nbytes += (0 if new is None else len(new.raw)) - (0 if old is None else len(old.raw))
+        for indexer in self._indexers.values():
+            indexer.update(name, old, new)
+
+    # Lists.
+
+    def mark(self) -> int:
+        """Note that a list is requested now. Its result beats the own writes answered before, see `replace`."""
+        self._mark += 1
+        return self._mark
+
+    def delivered_as(self, name: Name) -> Object | None:
+        """One object as the watch has delivered it."""
+        overlay = self._overlays.get(name)
+        return self._objects.get(name) if overlay is None else overlay.base
+
+    def delivered_names(self) -> set[Name]:
+        """The names of all objects as the watch has delivered them."""
+        names = set(self._objects)
+        for name in self._overlays.names():
+            overlay = self._overlays.get(name)
+            if overlay is not None and overlay.base is not None:
+                names.add(name)
+            else:
+                names.discard(name)
+        return names
+
+    def fresh_indexers(self) -> dict[str, Indexer]:
+        """Empty indexers with the functions of those that there are."""
+        return {name: indexer.fresh() for name, indexer in self._indexers.items()}
+
+    def missed(self, obj: Object, version: str) -> Delta:
+        """Note that a list of this version shows an object to be gone; gives the delta that says so."""
+        self._bury(obj, version)
+        return Delta(DELETED, obj, obj, False, "DELETED", final_state_unknown=True)
+
+    def is_echo(self, obj: Object) -> bool:
+        """Whether this version of an object is the answer of an own write that the watch has yet to deliver."""
+        overlay = self._overlays.get((obj.namespace, obj.name)) if self._overlays else None
+        return overlay is not None and obj.resource_version in overlay.echoes
+
+    def swap(self, objects: dict[Name, Object], indexers: dict[str, Indexer], listed: "Listed") -> None:
+        """Put a complete list in the place of everything, at once. Overlays that it does not beat stay on top.
+
+        `indexers` are filled with the list's objects; those that are missing (added meanwhile) are filled here.
+        """
+        order = version_order(listed.version)
+        if order is None or self._order is None or order < self._order:
+            # The server went back in time: what was deleted may be alive.
+            self._buried.clear()
+        self._order = order
+        kept = {name: overlay for name in self._overlays.names() if (overlay := self._outlives(name, objects, listed))}
+        for name in self._overlays.names():
+            self._overlays.pop(name)
+        for index, old in self._indexers.items():
+            if index not in indexers:
+                indexers[index] = old.fresh()
+                indexers[index].add(objects.items())
+        self._objects, self._indexers = objects, indexers
+        self.nbytes, self.resource_version = listed.nbytes, listed.version
+        for name, overlay in kept.items():
+            overlay.base = objects.get(name)
+            self._cover(name, overlay)
+
+    def _outlives(self, name: Name, objects: dict[Name, Object], listed: "Listed") -> Overlay | None:
+        overlay = self._overlays.get(name)
+        if overlay is None or (listed.consistent and overlay.mark < listed.mark):
+            return None
+        if overlay.order is None:
+            there = objects.get(name)
+            return overlay if there is not None and there.uid == overlay.uid else None
+        return None if self._order is None or overlay.order <= self._order else overlay
+
+
+class Listed:
+    """What is known about a complete list."""
+
+    __slots__ = ("consistent", "mark", "nbytes", "version")
+
+    def __init__(self, mark: int, *, consistent: bool) -> None:
+        self.mark = mark
+        self.consistent = consistent
+        self.version = ""
+        self.nbytes = 0

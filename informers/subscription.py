@@ -1,0 +1,214 @@
+"""A subscription delivers deltas to one subscriber, in order, at the subscriber's own pace.
+
+    async for batch in informer.subscribe(name="mine"):
+        for delta in batch: ...
+
+A subscriber that keeps up gets every delta. For one that does not, updates of one object that follow each other are joined
+into the last, once more than a limit wait; additions and deletions stay and keep their order. Beyond a second, much larger
+limit objects that came and went unseen are left out altogether, so that memory is bounded by the objects that exist. A slow
+subscriber holds up nobody.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import islice
+from typing import Self
+
+from ..client.objects import Object
+from .deltas import ADDED, SYNCED, Delta, annihilate, collapse
+from .settings import InformerSettings
+
+SHORTEST_RESYNC = 1.0
+
+
+class Subscription(AsyncIterator[list[Delta]]):
+    """One subscriber's deltas, in batches that are its own and never empty. Ends when it is closed.
+
+    For one consumer at a time, on the informer's loop. A consumer that breaks off may come again: nothing is lost but the batch
+    that it had been given. `async with` closes it at the end.
+    """
+
+    def __init__(self, name: str, settings: InformerSettings, snapshot: Callable[[], list[Object]]) -> None:
+        """`snapshot` gives the objects as the watch has delivered them, for resyncs."""
+        self.name = name
+        self.synced = asyncio.Event()
+        """Set when the subscriber has been given the state that it found, and has come back for more."""
+        self.joined = 0
+        """Deltas that never came because the subscriber was slow: a later one told all."""
+        self.wants_relisted = False
+        self._settings = settings
+        self._snapshot = snapshot
+        self._pending: list[Delta] = []
+        self._roof = settings.subscriber_limit
+        # What is shown again from the copy; it comes before all that is pending, since that is newer.
+        self._replay: Iterator[Delta] | None = None
+        self._left = 0
+        self._begun = False
+        self._resync_due = False
+        self._resync_timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._waiting_since: float | None = None
+        self._closed = False
+        self._consumer: asyncio.Task[object] | None = None
+        self._returned = asyncio.Event()
+        self._on_close: Callable[[Subscription], None] | None = None
+
+    # For the subscriber.
+
+    async def __anext__(self) -> list[Delta]:
+        self._come_back()
+        if self.depth:
+            # Others run between two batches, however many there are.
+            await asyncio.sleep(0)
+        while not self._closed:
+            batch = self._next()
+            if batch:
+                self._consumer = asyncio.current_task()
+                return batch
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        raise StopAsyncIteration
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.close()
+
+    @property
+    def depth(self) -> int:
+        """How many deltas wait."""
+        return len(self._pending) + self._left
+
+    @property
+    def lag(self) -> float:
+        """For how many seconds the oldest of them has waited; 0 when none does."""
+        if self._waiting_since is None:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._waiting_since
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """End it: what waits is dropped, the iteration ends. Harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        self._pending, self._replay, self._left = [], None, 0
+        self._waiting_since = None
+        if self._resync_timer is not None:
+            self._resync_timer.cancel()
+        self._wake()
+        if self._on_close is not None:
+            self._on_close(self)
+
+    async def join(self, timeout: float | None = None) -> bool:
+        """Wait until the subscriber is done with the batch that it was given last; false when that takes too long.
+
+        It is done when it comes back for more, or when its task has ended. At once true for the subscriber itself.
+        """
+        consumer = self._consumer
+        if consumer is None or consumer.done() or consumer is asyncio.current_task():
+            return True
+        self._returned.clear()
+
+        def ended(_: object) -> None:
+            self._returned.set()
+
+        consumer.add_done_callback(ended)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._returned.wait()
+        except TimeoutError:
+            return False
+        finally:
+            consumer.remove_done_callback(ended)
+        return True
+
+    # For the informer.
+
+    def begin(self, objects: list[Object]) -> None:
+        """Show the state that the subscriber finds, as additions."""
+        self._begun = True
+        self._show(objects, lambda obj: Delta(ADDED, obj, None, True, None))
+        if not objects:
+            self.synced.set()
+
+    def offer(self, deltas: list[Delta]) -> None:
+        """Queue deltas behind all that wait. The list stays the caller's."""
+        if self._closed:
+            return
+        if len(self._pending) + len(deltas) > self._roof:
+            self._make_room(len(deltas))
+        self._pending += deltas
+        self._wake()
+
+    def resync_every(self, seconds: float) -> None:
+        """Show the whole copy again in this period, when the subscriber is idle by then; at least a second."""
+        period = max(seconds, SHORTEST_RESYNC)
+
+        def due() -> None:
+            self._resync_due = True
+            self._resync_timer = asyncio.get_running_loop().call_later(period, due)
+            if self._waiter is not None:
+                self._wake()
+
+        self._resync_timer = asyncio.get_running_loop().call_later(period, due)
+
+    def on_close(self, callback: "Callable[[Subscription], None]") -> None:
+        """Call back once when it is closed."""
+        self._on_close = callback
+
+    # Inside.
+
+    def _come_back(self) -> None:
+        self._consumer = None
+        self._returned.set()
+        if self._begun and not self._left and not self.synced.is_set():
+            self.synced.set()
+
+    def _next(self) -> list[Delta]:
+        limit = self._settings.batch_limit
+        if self._resync_due and self._replay is None and not self._pending and self.synced.is_set():
+            self._resync_due = False
+            self._show(self._snapshot(), lambda obj: Delta(SYNCED, obj, obj, False, None))
+        if self._replay is not None:
+            batch = list(islice(self._replay, limit))
+            self._left -= len(batch)
+            if not self._left:
+                self._replay = None
+        elif len(self._pending) <= limit:
+            batch, self._pending = self._pending, []
+            self._roof = self._settings.subscriber_limit
+        else:
+            batch = self._pending[:limit]
+            del self._pending[:limit]
+        if not self._left and not self._pending:
+            self._waiting_since = None
+        return batch
+
+    def _show(self, objects: list[Object], delta: Callable[[Object], Delta]) -> None:
+        if objects and not self._closed:
+            self._replay = map(delta, objects)
+            self._left = len(objects)
+            self._wake()
+
+    def _make_room(self, more: int) -> None:
+        before = len(self._pending)
+        join = collapse if before < self._settings.subscriber_hard_limit else annihilate
+        self._pending = join(self._pending)
+        self.joined += before - len(self._pending)
+        # Twice what is left: joining costs no more, in sum, than the deltas that come.
+        self._roof = max(self._settings.subscriber_limit, 2 * (len(self._pending) + more))
+
+    def _wake(self) -> None:
+        if self._waiting_since is None and not self._closed:
+            self._waiting_since = asyncio.get_running_loop().time()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,164 @@
+"""Objects are slimmed before they are stored.
+
+A transform sees every object that comes from the server: listed ones, watched ones, deleted ones, and the answers of own
+writes. It must depend on the object alone, may see its own result again, and must leave name, namespace, uid and version
+as they are. One that raises is counted and leaves the object as it was: nothing is lost for a mistake in it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from ..client.objects import Object
+
+Transform = Callable[[Object], Object]
+
+_encode = msgspec.json.Encoder().encode
+_MEMBER = b'"managedFields"'
+
+
+class _Managed(msgspec.Struct, gc=False, rename="camel"):
+    managed_fields: Raw | UnsetType = UNSET
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _Managed
+
+
+class _Skeleton(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
+    api_version: Raw | UnsetType = UNSET
+    kind: Raw | UnsetType = UNSET
+    metadata: Raw | UnsetType = UNSET
+
+
+_decode_managed = msgspec.json.Decoder(_Object).decode
+_decode_skeleton = msgspec.json.Decoder(_Skeleton).decode
+
+
+def drop_managed_fields(obj: Object) -> Object:
+    """Without `metadata.managedFields`, which can be half of an object and are of no use to controllers.
+
+    They are cut out of the JSON where they stand; the rest keeps its bytes.
+    """
+    raw = obj.raw
+    if _MEMBER not in raw:
+        return obj
+    fields = _decode_managed(raw).metadata.managed_fields
+    if fields is UNSET:
+        return obj
+    member = b"%b:%b" % (_MEMBER, bytes(fields))
+    begin = raw.find(member)
+    end = begin + len(member)
+    if begin <= 0 or raw.find(member, end) >= 0 or raw[begin - 1] not in b"{,":
+        return _without_managed_fields(obj)  # other spacing, or the same text elsewhere too
+    if raw[end : end + 1] == b",":
+        end += 1
+    elif raw[end : end + 1] == b"}":
+        begin -= raw[begin - 1] == ord(b",")
+    else:
+        return _without_managed_fields(obj)
+    return with_raw(obj, raw[:begin] + raw[end:])
+
+
+def _without_managed_fields(obj: Object) -> Object:
+    body = obj.body()
+    del body["metadata"]["managedFields"]
+    return with_raw(obj, _encode(body))
+
+
+def metadata_only(obj: Object) -> Object:
+    """Only `apiVersion`, `kind` and `metadata` without the managed fields."""
+    return drop_managed_fields(with_raw(obj, _encode(_decode_skeleton(obj.raw))))
+
+
+def with_raw(obj: Object, raw: bytes) -> Object:
+    """The same object with other JSON."""
+    return Object(raw, obj.namespace, obj.name, obj.uid, obj.resource_version)
+
+
+IDENTITY = (
+    "apiVersion",
+    "kind",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+)
+
+
+def project(*paths: str | tuple[str, ...]) -> Transform:
+    """Make a transform that keeps the named paths and the object's identity, and nothing else.
+
+    A path is dotted (`spec.replicas`) or, for names with dots, a tuple (`("metadata", "labels", "app.kubernetes.io/name")`).
+    What an object does not have is left out. Lists are kept whole or not at all.
+    """
+    tree: dict[str, Any] = {}
+    for path in (*IDENTITY, *paths):
+        _plant(tree, tuple(path.split(".")) if isinstance(path, str) else path)
+    decode = msgspec.json.Decoder(_shape(tree)).decode
+
+    def transform(obj: Object) -> Object:
+        try:
+            return with_raw(obj, _encode(decode(obj.raw)))
+        except msgspec.ValidationError:
+            # Something on the way of a path is not a map in this object: such paths are left out.
+            return with_raw(obj, _encode(_pick(obj.body(), tree)))
+
+    return transform
+
+
+def _plant(tree: dict[str, Any], path: tuple[str, ...]) -> None:
+    if not path or not all(path):
+        raise ValueError(f"A path to keep must name fields, as in 'spec.replicas'; got {path!r}.")
+    *way, leaf = path
+    for name in way:
+        branch = tree.setdefault(name, {})
+        if branch is None:
+            return  # the whole is kept already
+        tree = branch
+    tree[leaf] = None
+
+
+def _shape(tree: Mapping[str, Any]) -> type[msgspec.Struct]:
+    fields: list[tuple[str, Any, Any]] = []
+    names: dict[str, str] = {}
+    for number, (name, branch) in enumerate(tree.items()):
+        field = f"f{number}"
+        names[field] = name
+        fields.append((field, (Raw if branch is None else _shape(branch)) | UnsetType, UNSET))
+    return msgspec.defstruct("Projection", fields, rename=names, omit_defaults=True)
+
+
+def _pick(body: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, branch in tree.items():
+        value = body.get(name, UNSET)
+        if branch is None:
+            if value is not UNSET:
+                found[name] = value
+        elif isinstance(value, Mapping):
+            found[name] = _pick(value, branch)
+    return found
+
+
+def on_body(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Transform:
+    """Make a transform of a function from body to body. It costs a full decoding and encoding of each object."""
+
+    def transform(obj: Object) -> Object:
+        return with_raw(obj, _encode(function(obj.body())))
+
+    return transform
+
+
+def chain(transforms: Iterable[Transform]) -> Transform:
+    """Make one transform of several, carried out in their order."""
+    steps = tuple(transforms)
+
+    def transform(obj: Object) -> Object:
+        for step in steps:
+            obj = step(obj)
+        return obj
+
+    return transform

@@ -1,0 +1,71 @@
+"""Deltas of an object wait while one of our own writes to it is on its way.
+
+The watch is often faster than the answer of the write that it tells of. Whether a delta is the echo of an own write is known
+only when the answer is there, so the deltas of that one object are held back until then.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ..client.objects import Object
+from .deltas import UPDATED, Delta, collapse
+from .overlays import Name
+
+HELD = 64
+"""How many deltas of one object are held before updates are joined."""
+
+
+class Writes:
+    """The objects with writes in flight, and their deltas."""
+
+    def __init__(self) -> None:
+        self._flying: dict[Name, int] = {}
+        self._held: dict[Name, list[Delta]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._flying)
+
+    def begin(self, name: Name) -> None:
+        """A write is sent."""
+        self._flying[name] = self._flying.get(name, 0) + 1
+
+    def answered(self, obj: Object) -> None:
+        """A write was answered with this object: its version is an echo when it comes, or has come."""
+        name = (obj.namespace, obj.name)
+        held = self._held.get(name)
+        if held:
+            self._held[name] = [
+                msgspec.structs.replace(delta, echo=True)
+                if delta.kind is UPDATED and delta.object.resource_version == obj.resource_version
+                else delta
+                for delta in held
+            ]
+
+    def end(self, name: Name) -> list[Delta]:
+        """A write is over, however it ended; gives the deltas that nothing holds back any more."""
+        left = self._flying[name] - 1
+        if left:
+            self._flying[name] = left
+            return []
+        del self._flying[name]
+        return self._held.pop(name, [])
+
+    def hold(self, deltas: Iterable[Delta]) -> list[Delta]:
+        """Keep back what must wait; gives the rest."""
+        free: list[Delta] = []
+        for delta in deltas:
+            name = (delta.object.namespace, delta.object.name)
+            if name not in self._flying:
+                free.append(delta)
+                continue
+            held = self._held.setdefault(name, [])
+            held.append(delta)
+            if len(held) > HELD:
+                self._held[name] = collapse(held)
+        return free
+
+    def flush(self) -> list[Delta]:
+        """Give all deltas that are held, whatever they wait for: a newer state is about to be shown."""
+        held, self._held = self._held, {}
+        return [delta for deltas in held.values() for delta in deltas]
