@@ -84,16 +84,16 @@ def test_handlers_have_no_way_to_write() -> None:
     indices = Indices(["i"])
     indices.replace("i", "a", {"x": 1})
     index: Any = indices["i"]
-    for target in (indices, index, index["x"]):
+    targets: list[Any] = [indices, index, index["x"]]
+    for target in targets:
         with pytest.raises(TypeError):
             target["x"] = 1
     assert not any(hasattr(index["x"], name) for name in ("append", "add", "clear", "pop"))
 
 
 def test_the_types_can_be_used_in_annotations() -> None:
-    annotation: Any = Index[str, int]
-    assert annotation
-    assert Store[int]
+    annotations: list[Any] = [Index[str, int], Store[int]]
+    assert all(annotations)
 
 
 KEYS = st.sampled_from(["x", "y", "z", None])

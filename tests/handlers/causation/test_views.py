@@ -66,7 +66,7 @@ def test_what_is_absent_or_null_looks_empty(raw: dict[str, Any]) -> None:
         assert view.get("x") is None
         with pytest.raises(KeyError, match="x"):
             view["x"]
-    assert (body.meta.name, body.meta.uid, body.meta.namespace) == (None, None, None)
+    assert [body.meta.name, body.meta.uid, body.meta.namespace] == [None] * 3
 
 
 def test_views_are_read_only_at_the_top_and_plain_below() -> None:
@@ -132,7 +132,7 @@ def test_all_views_follow_the_body() -> None:
     body = Body(raw_body())
     spec, labels, meta = body.spec, body.meta.labels, body.meta
     body._replace_with({"metadata": {"name": "m", "labels": {"l": "2"}}, "spec": {"x": 2}})
-    assert (spec, labels, meta.name, body.status) == ({"x": 2}, {"l": "2"}, "m", {})
+    assert [spec, labels, meta.name, body.status] == [{"x": 2}, {"l": "2"}, "m", {}]
 
 
 def test_a_body_is_freed_with_its_last_reference() -> None:

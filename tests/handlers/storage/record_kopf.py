@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonpatch
-import kopf
+import kopf  # type: ignore[import-not-found]  # not installed with the project
 
 RND = random.Random(20260721)
 KEYS = ["a", "b", "c"]
@@ -205,8 +205,8 @@ class Recorder:
         self.add("reduce", [old, new, path], lambda: items(module.reduce(module.diff(old, new), tuple(path))))
         base = {"metadata": {"name": "n", "labels": {"l": "1"}}, "spec": mapping(nulls=False)}
         patch = {"spec": mapping(), "status": mapping()}
-        as_json = lambda: kopf.Patch(patch, body=base).as_json_patch()  # noqa: E731
-        self.add("json_patch", [patch, base], lambda: jsonpatch.apply_patch(base, as_json()))
+        kopfs = kopf.Patch(patch, body=base)
+        self.add("json_patch", [patch, base], lambda: jsonpatch.apply_patch(base, kopfs.as_json_patch()))
 
 
 def write(path: Path, vectors: dict[str, Any]) -> None:

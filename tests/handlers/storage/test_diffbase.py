@@ -111,7 +111,7 @@ def test_the_field_can_be_set() -> None:
     storage = StatusDiffBaseStorage(name="my")
     assert storage.field == ("status", "my", "last-handled-configuration")
     for field in ("status.{name}.other", ["status", "my", "other"]):
-        storage.field = field  # type: ignore[assignment]  # a property whose setter takes more than its getter gives
+        storage.field = field
         path: FieldPath = storage.field
         assert path == ("status", "my", "other")
 
@@ -130,7 +130,7 @@ def test_storages_of_users_extend_the_essence() -> None:
 
         def fetch(self, *, body: Body) -> BodyEssence | None:
             text = self.known.get(body.meta.uid)
-            return None if text is None else json.loads(text)  # type: ignore[no-any-return]
+            return None if text is None else json.loads(text)
 
         def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
             self.known[body.meta.uid] = json.dumps(essence)

@@ -145,8 +145,8 @@ def test_a_status_of_another_form_holds_no_record(status: Any) -> None:
 def test_the_fields_can_be_set() -> None:
     storage = StatusProgressStorage(name="my")
     assert (storage.field, storage.touch_field) == (("status", "my", "progress"), ("status", "my", "dummy"))
-    storage.field = "status.x"  # type: ignore[assignment]
-    storage.touch_field = ["status", "{name}"]  # type: ignore[assignment]
+    storage.field = "status.x"
+    storage.touch_field = ["status", "{name}"]
     assert (storage.field, storage.touch_field) == (("status", "x"), ("status", "{name}"))
 
 
@@ -164,7 +164,7 @@ def test_flushing_reaches_every_storage_of_a_user() -> None:
         def touch(self, *, body: Body, patch: Patch, value: str | None) -> None: ...
 
         def clear(self, *, essence: BodyEssence) -> BodyEssence:
-            return super().clear(essence=essence)  # type: ignore[safe-super]
+            return super().clear(essence=essence)
 
         def flush(self) -> None:
             self.flushed += 1
