@@ -4,7 +4,6 @@ import asyncio
 import base64
 import contextlib
 import os
-import secrets
 import ssl
 import tempfile
 import threading
@@ -45,9 +44,8 @@ class TargetError(Exception):
 @contextlib.contextmanager
 def sandbox_target() -> Iterator[Target]:
     """The sandbox, on a thread and loop of its own so that it outlives the loops of single tests."""
-    from ctl.sandbox import Sandbox, SandboxSettings
+    from ctl.sandbox import Sandbox
 
-    token = secrets.token_hex(16)
     loop = asyncio.new_event_loop()
     started = threading.Event()
     stopping = asyncio.Event()
@@ -55,7 +53,7 @@ def sandbox_target() -> Iterator[Target]:
     failures: list[BaseException] = []
 
     async def serve() -> None:
-        async with Sandbox(settings=SandboxSettings(tokens=frozenset({token}))) as sandbox:
+        async with Sandbox() as sandbox:
             found.append(sandbox)
             started.set()
             await stopping.wait()
@@ -87,7 +85,6 @@ def sandbox_target() -> Iterator[Target]:
             name="sandbox",
             url=found[0].url,
             kubeconfig=kubeconfig,
-            headers={"Authorization": f"Bearer {token}"},
             compact=compact,
             patches=patches,
         )

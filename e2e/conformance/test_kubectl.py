@@ -99,16 +99,13 @@ async def test_create_and_get(kubectl: Kubectl, space: Space) -> None:
 
 
 async def test_create_the_built_in_kinds_by_command(kubectl: Kubectl) -> None:
-    for words in (
-        ("configmap", "one", "--from-literal=a=b"),
-        ("secret", "generic", "one", "--from-literal=a=b"),
-        ("deployment", "one", "--image=none", "--replicas=2"),
-        ("service", "clusterip", "one", "--tcp=80"),
-        ("job", "one", "--image=none"),
-    ):
-        # Sent as YAML: by itself the command sends protobuf, which the sandbox does not read.
-        manifest = await kubectl("create", *words, "--dry-run=client", "--output=yaml")
-        await kubectl("create", "-f", "-", stdin=yaml.safe_load(manifest))
+    # These send protobuf where the server takes it.
+    await kubectl("create", "namespace", f"{kubectl.namespace}-n", "--dry-run=server")
+    await kubectl("create", "configmap", "one", "--from-literal=a=b")
+    await kubectl("create", "secret", "generic", "one", "--from-literal=a=b")
+    await kubectl("create", "deployment", "one", "--image=none", "--replicas=2")
+    await kubectl("create", "service", "clusterip", "one", "--tcp=80")
+    await kubectl("create", "job", "one", "--image=none")
     assert (await kubectl.json("get", "cm", "one"))["data"] == {"a": "b"}
     assert (await kubectl.json("get", "secret", "one"))["data"] == {"a": "Yg=="}
     assert (await kubectl.json("get", "deploy", "one"))["spec"]["replicas"] == 2
@@ -121,8 +118,7 @@ async def test_run_and_scale(kubectl: Kubectl) -> None:
     heading, row = (await kubectl("get", "pod", "one")).splitlines()
     assert heading.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert row.split()[:4] == ["one", "0/1", "Pending", "0"]
-    manifest = await kubectl("create", "deployment", "one", "--image=none", "--dry-run=client", "--output=yaml")
-    await kubectl("create", "-f", "-", stdin=yaml.safe_load(manifest))
+    await kubectl("create", "deployment", "one", "--image=none")
     await kubectl("scale", "deployment", "one", "--replicas=3")
     assert (await kubectl.json("get", "deploy", "one"))["spec"]["replicas"] == 3
 
