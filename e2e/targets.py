@@ -38,7 +38,7 @@ class Target:
 
 
 class TargetError(Exception):
-    """The cluster that KUBECONFIG names cannot be used; the message says why."""
+    """A server that the suites should run against cannot be used; the message says why."""
 
 
 @contextlib.contextmanager
@@ -105,8 +105,15 @@ def real_target() -> Iterator[Target]:
     if given:
         yield from_kubeconfig(Path(given))
         return
+    from controlplane import build
     from controlplane.cluster import ControlPlane, Options
 
+    # No test may take as long as the build.
+    if not build.is_built():
+        raise TargetError(
+            "The real control plane is not built yet: run `make e2e`, or python e2e/controlplane/build.py and this again "
+            "(about 7 minutes, once); set KUBECONFIG to use a cluster of yours; or choose the sandbox alone with -k sandbox."
+        )
     with ControlPlane(Options(controller_manager=True)) as cluster:
         yield Target(
             name="real",
