@@ -96,7 +96,7 @@ class Cascades:
     def _namespace(self, stored: Stored, call: Call) -> None:
         resource = self._builtin("namespaces")
         current = self._store.get(resource, None, stored.name)
-        if current is None or "deletionTimestamp" not in current.decode()["metadata"]:
+        if current is None or not current.terminating:
             return
         held = False
         for each in self._registry.storages():
@@ -116,7 +116,7 @@ class Cascades:
             self._namespace(_named(change.object.namespace), call)
         resource = self._builtin(definitions.BUCKET)
         definition = self._store.get(resource, None, change.bucket)
-        if definition is not None and "deletionTimestamp" in definition.decode()["metadata"]:
+        if definition is not None and definition.terminating:
             self._empty_definition(resource, definition, call)
 
     # Owners

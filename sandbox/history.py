@@ -26,6 +26,11 @@ class Stored(msgspec.Struct, frozen=True):
     fields: dict[str, str]
     owners: tuple[str, ...] = ()
 
+    @property
+    def terminating(self) -> bool:
+        """Whether it is marked for deletion (read off the bytes: a text cannot hold the pattern unescaped)."""
+        return b'"deletionTimestamp":"' in self.body
+
     def decode(self) -> dict[str, Any]:
         """The body as fresh dicts and lists, free to be changed."""
         found: dict[str, Any] = msgspec.json.decode(self.body)
@@ -61,6 +66,7 @@ class History:
 
     def record(self, make: Callable[[int], Change]) -> Change:
         """Take the next version, build the change with it and remember it."""
+        # A maker that raises takes no version.
         change = make(self.current + 1)
         self.current += 1
         self._changes.append(change)

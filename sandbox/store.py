@@ -10,7 +10,10 @@ from .history import Change, ChangeType, History, Stored
 from .metadata import ordered
 from .resources import Resource, object_key
 from .selecting import Selection
+from .status import Refused
 
+# The largest object that the real server's etcd takes, in bytes.
+SIZE_LIMIT: Final = 1_536 * 1024
 # Field labels that are not the path of the field.
 _PATHS: Final = {"source": "source.component"}
 _PLAIN = msgspec.json.Encoder()
@@ -40,12 +43,15 @@ def _field_text(value: Any) -> str:
 def seal(resource: Resource, body: dict[str, Any], version: int) -> Stored:
     """Encode a body (without apiVersion and kind) under a version, which is written into its metadata."""
     metadata = body["metadata"] = ordered(body["metadata"], version)
+    found = encode(resource, body)
+    if len(found) > SIZE_LIMIT:
+        raise Refused(500, "", "etcdserver: request is too large")
     return Stored(
         version=version,
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
         uid=metadata["uid"],
-        body=encode(resource, body),
+        body=found,
         labels=metadata.get("labels", {}),
         fields={label: _field_text(dig(body, _PATHS.get(label, label))) for label in resource.fields},
         owners=tuple(reference.get("uid", "") for reference in metadata.get("ownerReferences", ())),

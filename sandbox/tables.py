@@ -1,5 +1,6 @@
 """Tables hold what `kubectl get` prints: columns by kind and one row of cells for each object."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -37,6 +38,35 @@ def duration(seconds: float) -> str:
     return f"{days // 365}y"
 
 
+_STEP: Final = re.compile(
+    r"""\.?(?:\[\?\(@\.(?P<key>[^=!\s]+)\s*==\s*["'](?P<value>[^"']*)["']\)\]"""
+    r"""|\[(?P<index>-?\d+)\]|\[["'](?P<quoted>[^"']+)["']\]|(?P<name>(?:\\.|[^.\[\\])+))"""
+)
+
+
+def json_path(body: Any, path: str) -> Any:
+    """The value under the JSON path of a printer column; None where a step is missing.
+
+    Understood are names, quoted names, indices and one-level filters (`[?(@.type=="Ready")]`).
+    """
+    found = body
+    for step in _STEP.finditer(path):
+        if isinstance(found, list):
+            found = _item(found, step)
+        elif isinstance(found, dict) and (name := step["quoted"] or step["name"]):
+            found = found.get(re.sub(r"\\(.)", r"\1", name))
+        else:
+            return None
+    return found
+
+
+def _item(items: list[Any], step: re.Match[str]) -> Any:
+    if step["key"]:
+        return next((item for item in items if json_path(item, step["key"]) == step["value"]), None)
+    index = int(step["index"]) if step["index"] else len(items)
+    return items[index] if -len(items) <= index < len(items) else None
+
+
 def _age(text: Any, now: str) -> str:
     try:
         return duration((datetime.fromisoformat(now) - datetime.fromisoformat(str(text))).total_seconds())
@@ -54,6 +84,10 @@ def _at(path: str, default: Any = "") -> Cell:
         return default if found is None else found
 
     return cell
+
+
+def _column(path: str) -> Cell:
+    return lambda body: json_path(body, path)
 
 
 def _ready_pods(body: Mapping[str, Any]) -> str:
@@ -150,7 +184,7 @@ def _layout(resource: Resource) -> list[tuple[Column, Cell]]:
     if resource.bucket == definitions.BUCKET:
         return [name, (Column("Created At", "", "date"), _at(_AGE.path))]
     if resource.columns:
-        return [name, *((column, _at(column.path, None)) for column in resource.columns)]
+        return [name, *((column, _column(column.path)) for column in resource.columns)]
     between = [(Column(head, "", type), cell) for head, type, cell in _BETWEEN.get(resource.bucket, ())]
     return [name, *between, (_AGE, _at(_AGE.path))]
 

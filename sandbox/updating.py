@@ -83,12 +83,13 @@ def prepare(resource: Resource, old: Mapping[str, Any], new: dict[str, Any], sub
 
 def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise a 422 that names every fault of a prepared update."""
-    causes: list[Cause] = metadata.problems(resource, new["metadata"])
-    causes += metadata.update_problems(old["metadata"], new["metadata"])
+    plain = metadata.problems(resource, new["metadata"])
+    changed = metadata.update_problems(old["metadata"], new["metadata"])
+    causes: list[Cause] = [*plain, *changed]
+    if resource.custom:
+        # The server checks again there; its message drops the repetition, its causes do not.
+        causes += [*plain, *changed, *plain]
     causes += problems(resource, new)
-    if causes and resource.custom:
-        # The server checks metadata twice there; its message drops the repetition, its causes do not.
-        causes = causes * 2
     if causes:
         raise invalid(resource.subject, new["metadata"].get("name", ""), causes)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from . import conversion, defaults, deletion, metadata, patching, status, updating
+from . import conversion, defaults, definitions, deletion, metadata, patching, status, updating
 from .deletion import DeleteOptions
 from .history import Stored
 from .resources import Resource, object_key
@@ -67,6 +67,7 @@ class Verbs:
             message = "resourceVersion should not be set on objects to be created"
             raise status.Refused(500, "", message)
         self._check_namespace(target, name)
+        self._check_definition(resource, name)
         _initialise(resource, new, call)
         causes = metadata.problems(resource, new["metadata"])
         causes += defaults.problems(resource, new)
@@ -194,6 +195,13 @@ class Verbs:
         if target.namespace is not None:
             meta["namespace"] = target.namespace
 
+    def _check_definition(self, resource: Resource, name: str) -> None:
+        """A definition that is about to go takes no new objects."""
+        definition = self._store.bucket(definitions.BUCKET).objects.get(resource.bucket)
+        if definition is not None and definition.terminating:
+            why = "create not allowed while custom resource definition is terminating"
+            raise status.forbidden(resource.subject, name, why)
+
     def _check_namespace(self, target: Target, name: str) -> None:
         """The namespace of a new object must exist and not be about to go."""
         if target.namespace is None:
@@ -202,7 +210,7 @@ class Verbs:
         found = spaces.objects.get(object_key(None, target.namespace))
         if found is None:
             raise status.not_found(status.Subject("", "namespaces", "Namespace"), target.namespace)
-        if "deletionTimestamp" in found.decode()["metadata"]:
+        if found.terminating:
             why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
             cause = {
                 "reason": "NamespaceTerminating",

@@ -92,7 +92,8 @@ class Wire:
 
     def server(self) -> web.Server:
         """The aiohttp server that calls this handler."""
-        return web.Server(self._handle, request_factory=_request, access_log=None)
+        # A client that hangs up cancels its handler: an idle watch would else live on until its next line.
+        return web.Server(self._handle, request_factory=_request, access_log=None, handler_cancellation=True)
 
     def call(self) -> Call:
         """What a write takes from the world now."""
