@@ -57,24 +57,25 @@ MODULES: Final[Mapping[str, str]] = {"lifecycles": "handlers.execution.lifecycle
 PENDING: Final[Mapping[str, str]] = {
     name: line
     for line, names in {
-        "0.3": "freeze resume",
+        "0.3": "cli.freeze cli.resume",
         "0.4": """
             event exception info warn
             adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
             remove_owner_reference
             daemon timer AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker
-            index Index Store probe
+            index Index Store
+            on.daemon on.index on.probe on.timer
         """,
         "0.6": """
-            mutate validate Headers SSLPeer UserInfo
+            on.mutate on.validate Headers SSLPeer UserInfo
             WebhookAutoServer WebhookAutoTunnel WebhookClientConfig WebhookClientConfigService
             WebhookDockerDesktopServer WebhookFn WebhookK3dServer WebhookMinikubeServer WebhookNgrokTunnel WebhookServer
-            WebhookServerProtocol KopfRunner
+            WebhookServerProtocol testing.KopfRunner
         """,
     }.items()
     for name in names.split()
 }
-"""Names that operators may import but nobody can use yet -> the release line that brings them."""
+"""Names of Kopf that can be imported but not used yet -> the release line that brings them; of sub-modules with a prefix."""
 
 
 def resolve(package: str, name: str) -> Any:

@@ -25,7 +25,6 @@ UNLISTED: Final = frozenset({"adjust_namespace", "harmonize_naming"})
 
 _PACKAGE: Final = __name__.rpartition(".cli.")[0]
 _OURS: Final = frozenset({"install_as_kopf"})
-_ELSEWHERE: Final = frozenset({"KopfRunner", "freeze", "mutate", "probe", "resume", "validate"})
 _ON: Final = [
     "startup",
     "cleanup",
@@ -88,7 +87,8 @@ class Pending:
 
 def kopf_names() -> list[str]:
     """All names of Kopf's `__all__`, sorted."""
-    return sorted(({*EXPORTS, *MODULES} - _OURS) | (PENDING.keys() - _ELSEWHERE - UNLISTED))
+    pending = {name for name in PENDING if "." not in name}
+    return sorted({*EXPORTS, *MODULES, *pending} - _OURS - UNLISTED)
 
 
 def install_as_kopf() -> None:
@@ -144,10 +144,14 @@ class _Loader(Loader):
 
 
 _Description = tuple[list[str], Callable[[str], Any], Mapping[str, Any]]
+"""The names of a module's `__all__`, how to look one up (raising AttributeError), and what it has from the start."""
+
+
+def _pending(module: str, key: str) -> Pending:
+    return Pending(f"{module}.{key.rpartition('.')[2]}", PENDING[key])
 
 
 def _describe_kopf() -> _Description:
-    names = kopf_names()
     versions = {
         "__version__": KOPF_VERSION,
         "__version_tuple__": tuple(int(part) for part in KOPF_VERSION.split(".")),
@@ -155,31 +159,32 @@ def _describe_kopf() -> _Description:
     }
 
     def lookup(name: str) -> Any:
-        if name in MODULES or (name not in _OURS and name in EXPORTS):
-            return importlib.import_module("kopf.on") if name == "on" else resolve(_PACKAGE, name)
-        if name in PENDING and name not in _ELSEWHERE:
-            return Pending(f"kopf.{name}", PENDING[name])
-        raise AttributeError(name)
+        if name == "on":
+            return importlib.import_module("kopf.on")
+        if name in PENDING:
+            return _pending("kopf", name)
+        if name in _OURS:
+            raise AttributeError(name)
+        return resolve(_PACKAGE, name)
 
-    return names, lookup, versions
+    return kopf_names(), lookup, versions
 
 
 def _describe_on() -> _Description:
     def lookup(name: str) -> Any:
-        # `kopf.event` is to come, `kopf.on.event` is there.
-        if name in _ON and name in PENDING and name != "event":
-            return Pending(f"kopf.on.{name}", PENDING[name])
-        if name in _ON:
-            return getattr(importlib.import_module(f"{_PACKAGE}.on"), name)
-        raise AttributeError(name)
+        if f"on.{name}" in PENDING:
+            return _pending("kopf.on", f"on.{name}")
+        if name not in _ON:
+            raise AttributeError(name)
+        return getattr(importlib.import_module(f"{_PACKAGE}.on"), name)
 
     return _ON, lookup, {}
 
 
 def _describe_testing() -> _Description:
     def lookup(name: str) -> Any:
-        if name == "KopfRunner":
-            return Pending("kopf.testing.KopfRunner", PENDING[name])
+        if f"testing.{name}" in PENDING:
+            return _pending("kopf.testing", f"testing.{name}")
         raise AttributeError(name)
 
     return ["KopfRunner"], lookup, {}
@@ -187,11 +192,11 @@ def _describe_testing() -> _Description:
 
 def _describe_cli() -> _Description:
     def lookup(name: str) -> Any:
-        if name in {"freeze", "resume"}:
-            return Pending(f"kopf.cli.{name}", PENDING[name])
-        if name in _CLI:
-            return getattr(importlib.import_module(f"{_PACKAGE}.cli.{_CLI[name]}"), name)
-        raise AttributeError(name)
+        if f"cli.{name}" in PENDING:
+            return _pending("kopf.cli", f"cli.{name}")
+        if name not in _CLI:
+            raise AttributeError(name)
+        return getattr(importlib.import_module(f"{_PACKAGE}.cli.{_CLI[name]}"), name)
 
     return [*_CLI, "freeze", "resume"], lookup, {}
 

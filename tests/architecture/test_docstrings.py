@@ -14,7 +14,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 def test_each_module_begins_with_one_sentence(module: Module) -> None:
     docstring = ast.get_docstring(module.tree)
     assert docstring, "A module's first line says what it is for, in one sentence."
-    assert docstring.split("\n\n")[0].rstrip().endswith((".", ":")), "The first paragraph is a sentence."
+    assert docstring.split("\n\n")[0].rstrip().endswith((".", ":", "?")), "The first paragraph is a sentence."
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
