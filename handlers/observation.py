@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -11,10 +12,13 @@ from ..client.resources import Resource
 from ..controller.controller import Controller, Watched
 from ..informers.factory import Factory
 from ..informers.informer import Informer
+from ..informers.store import Reader
+from ..informers.subscription import Subscription
 from ..runtime.tasks import Tasks
 from .declaration.registry import OperatorRegistry
 from .declaration.survey import survey
 from .reconciler import ObjectKey, ObjectReconciler
+from .settings import WatchingSettings
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +46,24 @@ class _Served:
     watched: Watched
 
 
+@dataclass(frozen=True, slots=True)
+class _Relisted:
+    """An informer as raw event handlers want it: each listed object is an event, at every list (Kopf behaviour)."""
+
+    informer: Informer
+
+    @property
+    def resource(self) -> Resource:
+        return self.informer.resource
+
+    @property
+    def store(self) -> Reader:
+        return self.informer.store
+
+    def subscribe(self, *, name: str) -> Subscription:
+        return self.informer.subscribe(name, relisted=True)
+
+
 @dataclass(slots=True)
 class Observation:
     """Keeps an informer for each resource and place that handlers are for, and connects it with the controller."""
@@ -52,6 +74,7 @@ class Observation:
     factory: Factory
     controller: Controller[ObjectKey]
     reconciler: ObjectReconciler
+    watching: WatchingSettings
     rescan: bool = True
     _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
     _warned: frozenset[str] = frozenset()
@@ -76,8 +99,8 @@ class Observation:
         for place in list(self._served):
             await self._dismiss(place)
 
-    async def scan(self) -> bool:
-        """Ask the server what it has, and begin and cease to serve accordingly; tells whether anything is missing."""
+    async def scan(self) -> None:
+        """Ask the server what it has, and begin and cease to serve accordingly."""
         found = survey(self.registry, await self.discovery.resources(self._groups()))
         warnings = found.warnings()
         for text in warnings:
@@ -90,7 +113,6 @@ class Observation:
         for resource, namespace in sorted(wanted, key=repr):
             if (resource, namespace) not in self._served:
                 self._serve(resource, namespace)
-        return bool(found.unresolved)
 
     def _groups(self) -> set[str] | None:
         groups = {selector.group for selector in self.registry.selectors()}
@@ -103,9 +125,18 @@ class Observation:
 
     def _serve(self, resource: Resource, namespace: str | None) -> None:
         logger.debug("Starting the watch-stream for %r %s.", resource, _where(namespace))
-        informer = self.factory.informer(resource, namespace)
+        watching = self.watching
+        informer = self.factory.informer(
+            resource,
+            namespace,
+            ",".join(sorted(set(watching.label_selectors.collect(resource)))),
+            ",".join(sorted(set(watching.field_selectors.collect(resource)))),
+            shard_selector=next(iter(watching.shard_selectors.collect(resource)), None),
+        )
         trigger = self.reconciler.serve(informer)
-        self._served[resource, namespace] = _Served(informer, self.controller.watch(informer, trigger))
+        interest = self.registry.handles(resource)
+        source = _Relisted(informer) if interest.watching or interest.indexing else informer
+        self._served[resource, namespace] = _Served(informer, self.controller.watch(source, trigger))
 
     async def _dismiss(self, place: tuple[Resource, str | None]) -> None:
         logger.debug("Stopping the watch-stream for %r %s.", place[0], _where(place[1]))
@@ -124,18 +155,28 @@ class Observation:
     async def _rescan_on_change(self) -> None:
         while True:
             await self._changed.wait()
-            for pause in RESCANS:
-                self._changed.clear()
-                await asyncio.sleep(pause)
-                if not await self._scan_again() and not self._changed.is_set():
-                    break
+            # The whole series after each change: whether discovery shows it already cannot be seen from its answer.
+            left = deque(RESCANS)
+            while left:
+                if self._changed.is_set():
+                    self._changed.clear()
+                    left = deque(RESCANS)
+                if not await self._changes_within(left[0]):
+                    left.popleft()
+                    await self._scan_again()
 
-    async def _scan_again(self) -> bool:
+    async def _changes_within(self, seconds: float) -> bool:
         try:
-            return await self.scan()
+            async with asyncio.timeout(seconds):
+                return await self._changed.wait()
+        except TimeoutError:
+            return False
+
+    async def _scan_again(self) -> None:
+        try:
+            await self.scan()
         except (APIError, RequestError) as exc:
             logger.warning("What the server serves could not be asked; it will be asked again: %s", exc)
-            return True
 
 
 def _where(namespace: str | None) -> str:

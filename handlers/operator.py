@@ -16,6 +16,8 @@ from ..client.rest import Client
 from ..client.settings import ClientSettings
 from ..controller.controller import Controller
 from ..informers.factory import Factory
+from ..informers.settings import InformerSettings
+from ..informers.transform import drop_managed_fields
 from ..runtime.tasks import Tasks
 from .causation.causes import Activity
 from .causation.memos import Memo
@@ -163,11 +165,16 @@ class _Operator:
             try:
                 if await self._until_stopped(self.stage.run(Activity.STARTUP), stopped):
                     self.stage.settings.freeze()
-                    await self._serve(stopped)
+                    await self._serve_and_clean_up(stopped)
             finally:
                 stopped.cancel()
                 await asyncio.gather(stopped, return_exceptions=True)
-                await self.stage.run(Activity.CLEANUP)
+
+    async def _serve_and_clean_up(self, stopped: asyncio.Task[None]) -> None:
+        try:
+            await self._serve(stopped)
+        finally:
+            await self.stage.run(Activity.CLEANUP)
 
     async def _serve(self, stopped: asyncio.Task[None]) -> None:
         settings = self.stage.settings
@@ -175,7 +182,8 @@ class _Operator:
             env = Environment(self.stage.registry, settings, client, self.lifecycle, self.stage.memo)
             reconciler = ObjectReconciler(env)
             tasks = Tasks("operator")
-            factory = Factory(client)
+            # What other managers own of an object is of no use to handlers, and can be half of it.
+            factory = Factory(client, _informer_settings(settings), transform=drop_managed_fields)
             controller: Controller[ObjectKey] = Controller(
                 "operator", lambda key, _: reconciler.reconcile(key), concurrency=settings.queueing.worker_limit
             )
@@ -186,6 +194,7 @@ class _Operator:
                 factory=factory,
                 controller=controller,
                 reconciler=reconciler,
+                watching=settings.watching,
                 rescan=not settings.scanning.disabled,
             )
             try:
@@ -236,7 +245,7 @@ class _Operator:
             await asyncio.wait({flag, signalled}, return_when=asyncio.FIRST_COMPLETED)
             if flag.done():
                 value = flag.result()
-                text = "raised" if value in {None, True} else f"set to {value!r}"
+                text = "raised" if value is None or value is True else f"set to {value!r}"
                 logger.info("Stop-flag is %s. Operator is stopping.", text)
         finally:
             flag.cancel()
@@ -246,6 +255,16 @@ class _Operator:
     def _signalled(self, signum: Any) -> None:
         logger.info("Signal %s is received. Operator is stopping.", signum.name)
         self._stopping.set()
+
+
+def _informer_settings(settings: OperatorSettings) -> InformerSettings:
+    watching, known = settings.watching, InformerSettings()
+    timeout = watching.server_timeout
+    return InformerSettings(
+        page_size=watching.chunk_size or known.page_size,
+        watch_timeouts=known.watch_timeouts if timeout is None else (timeout, timeout),
+        silence_limit=watching.inactivity_timeout,
+    )
 
 
 def _client_settings(settings: OperatorSettings) -> ClientSettings:

@@ -24,11 +24,11 @@ def caught(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
 
     before: dict[int, object] = {}
     defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    for signum, default in defaults.items():
-        if signal.getsignal(signum) in {default, signal.SIG_DFL}:
-            before[signum] = signal.signal(signum, note)
+    for number, default in defaults.items():
+        if signal.getsignal(number) in {default, signal.SIG_DFL}:
+            before[number] = signal.signal(number, note)
     try:
         yield
     finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)  # type: ignore[arg-type]
+        for number, handler in before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
