@@ -62,7 +62,7 @@ types: $(STAMP) tree ## Check the types of package and tests (mypy --strict)
 	MYPYPATH=$(TREE):$(TREE)/e2e $(BIN)/mypy --config-file setup.cfg --explicit-package-bases $(TREE)/e2e
 
 layers: $(STAMP) tree ## Check that imports go down only, pure modules stay pure, HTTP stays behind its fence
-	PYTHONPATH=$(TREE) $(BIN)/lint-imports --config setup.cfg --cache-dir build/import-linter
+	PYTHONPATH=$(TREE) $(BIN)/lint-imports --config setup.cfg --no-cache
 
 shape: $(STAMP) ## Check sizes, exports, docstrings and that the wheel holds the whole tree
 	$(BIN)/pytest tests/architecture $(PYTEST_ARGS)

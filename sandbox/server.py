@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import yaml
-from aiohttp import web
 
 from .api import Api, resource_of
 from .builtin import BUILTIN_NAMESPACES, builtin_resources
@@ -21,7 +20,7 @@ from .resources import Resource
 from .store import Store
 from .verbs import Target, Verbs
 from .watches import Hub
-from .wire import Wire, WireSettings
+from .wire import Listener, Wire, WireSettings
 
 
 def _utc_now() -> datetime:
@@ -69,7 +68,7 @@ class Sandbox:
         self._cascades = Cascades(self.store, self.registry, self._verbs, self._hub.end_bucket)
         self._api = Api(self.store, self.registry, self._cascades, self._verbs)
         self._wire = Wire(self._api, self._hub, wiring)
-        self._runner: web.ServerRunner | None = None
+        self._listener: Listener | None = None
         call = self._wire.call()
         for name in settings.namespaces:
             self._verbs.create(self._target("v1", "Namespace", None), {"metadata": {"name": name}}, call)
@@ -107,22 +106,19 @@ class Sandbox:
 
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
-        self._runner = web.ServerRunner(self._wire.server(), shutdown_timeout=1.0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self.host, self.port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self._listener = await self._wire.listen(self.host, self.port)
+        self.port = self._listener.port
         self._api.address = f"{self.host}:{self.port}"
 
     async def stop(self) -> None:
         """End all watches and close all connections; harmless when not started."""
-        runner, self._runner = self._runner, None
-        if runner is None:
+        listener, self._listener = self._listener, None
+        if listener is None:
             return
         self._hub.end_all()
         # One turn lets the streams write their ends before their connections are closed.
         await asyncio.sleep(0)
-        await runner.cleanup()
+        await listener.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

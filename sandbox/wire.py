@@ -80,6 +80,18 @@ class OpenWatch:
         self.feed.end()
 
 
+class Listener:
+    """An open port and its connections."""
+
+    def __init__(self, runner: web.ServerRunner) -> None:
+        self._runner = runner
+        self.port: int = runner.addresses[0][1]
+
+    async def close(self) -> None:
+        """Listen no more and close all connections; requests that are being answered have a second to end."""
+        await self._runner.cleanup()
+
+
 class Wire:
     """The handler of one server's requests. All of it runs on the loop of the server."""
 
@@ -90,10 +102,18 @@ class Wire:
         self._hub = hub
         self._settings = settings
 
-    def server(self) -> web.Server:
-        """The aiohttp server that calls this handler."""
+    async def listen(self, host: str, port: int) -> "Listener":
+        """Serve on a port; 0 takes a free one. Raises OSError when the port is taken."""
         # A client that hangs up cancels its handler: an idle watch would else live on until its next line.
-        return web.Server(self._handle, request_factory=_request, access_log=None, handler_cancellation=True)
+        server = web.Server(self._handle, request_factory=_request, access_log=None, handler_cancellation=True)
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        return Listener(runner)
 
     def call(self) -> Call:
         """What a write takes from the world now."""
