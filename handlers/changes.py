@@ -1,21 +1,20 @@
 """Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
-from ..client.errors import BadRequest, Invalid, RequestEntityTooLarge
 from ..client.objects import Object
 from ..runtime import clock
 from .background.memories import Memory
 from .causation.causes import ChangingCause, Reason
 from .causation.detection import detect_reason
 from .causation.diffs import diff
-from .causation.patch import Patch, compose
+from .causation.patch import Patch
 from .causation.views import Body, BodyEssence
 from .declaration.specs import ChangingSpec
 from .environment import Environment, Place
-from .execution.application import Writer
+from .execution.application import Writer, is_refused_for_good
 from .execution.progression import Counts, Progress, Progression, from_record
 from .execution.rounds import Round, Surroundings, ids
 from .loggers import ObjectLogger
@@ -38,13 +37,13 @@ AT_ONCE = 0.0
 class Changes:
     """The change handling of one object in one attempt.
 
-    `patch` is the attempt's: what raw event handlers left in it is written together with the round's outcomes.
+    `patch` is what is to be written: it begins with what raw event handlers and earlier attempts left.
     """
 
     env: Environment
     place: Place
     memory: Memory
-    patch: Patch
+    patch: Patch = field(default_factory=Patch)
 
     async def handle(self, obj: Object) -> float | None:
         """Do everything that is due for this version of the object; give the seconds until something is due again.
@@ -52,9 +51,21 @@ class Changes:
         None: nothing is, until the object changes. Raises the client's errors when a write was refused or impossible;
         what was achieved is remembered and goes with the next attempt, unless the server refused it for good.
         """
-        self._take_unwritten()
+        self.patch = self.memory.take_pending()
+        try:
+            return await self._handle(obj)
+        except Exception as exc:
+            if is_refused_for_good(exc):
+                # The handlers do it anew, and better.
+                self._forget_cycle()
+            else:
+                self.memory.keep_pending(self.patch)
+            raise
+
+    async def _handle(self, obj: Object) -> float | None:
         cause = self._detect(obj)
-        if not await self._settle_leftovers(obj, cause):
+        if self.memory.fns:
+            await self._write_leftovers(obj, cause)
             return AT_ONCE
         released = await self._settle_finalizer(obj, cause)
         if released is None:
@@ -63,10 +74,10 @@ class Changes:
             obj = released
             cause = self._detect(obj)
         if not self.env.registry.prematch(cause):
-            await self._write_rest(obj, cause)
-            if cause.reason is Reason.DELETE:
-                await self._release(obj, cause)
-            return None
+            answer = await self._write_rest(obj, cause)
+            if cause.reason is Reason.DELETE and answer is not None:
+                await self._release(answer, cause)
+            return self._next_of_fns()
         if cause.reason in QUIET:
             return await self._idle(obj, cause)
         return await self._handle_due(obj, cause)
@@ -111,26 +122,20 @@ class Changes:
     # Writes beside the round.
 
     def _writer(self, cause: ChangingCause) -> Writer:
-        return Writer(self.env.client, self.place.resource, self.place.seen, cause.logger)
+        return Writer(self.env.client, self.place, cause.logger)
 
     async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
-        answer, self.memory.fns = await self._writer(cause).write(obj, patch)
+        answer, left = await self._writer(cause).write(obj, patch)
+        self.memory.fns += left
         return answer
 
-    def _take_unwritten(self) -> None:
-        """Go on with what the last attempt gathered and could not write."""
-        unwritten, self.memory.unwritten = self.memory.unwritten, None
-        if unwritten is not None:
-            compose(unwritten, self.patch)
-            self.patch = unwritten
+    async def _write_leftovers(self, obj: Object, cause: ChangingCause) -> None:
+        """Apply the functions that a conflict left before anything else is looked at."""
+        self.patch.fns[:0], self.memory.fns = self.memory.fns, []
+        await self._write(cause, obj, self.patch)
 
-    async def _settle_leftovers(self, obj: Object, cause: ChangingCause) -> bool:
-        """Write what an earlier attempt could not; False when a conflict leaves it for later again."""
-        if not self.memory.fns:
-            return True
-        fns, self.memory.fns = self.memory.fns, []
-        await self._write(cause, obj, Patch(fns=fns))
-        return False
+    def _next_of_fns(self) -> float | None:
+        return AT_ONCE if self.memory.fns else None
 
     async def _settle_finalizer(self, obj: Object, cause: ChangingCause) -> Object | None:
         """Put the finalizer on before anything with side effects runs, or take it off when nobody needs it any more."""
@@ -151,9 +156,8 @@ class Changes:
         cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         await self._writer(cause).remove_finalizer(obj, self.env.settings.persistence.finalizer)
 
-    async def _write_rest(self, obj: Object, cause: ChangingCause) -> None:
-        if self.patch:
-            await self._write(cause, obj, self.patch)
+    async def _write_rest(self, obj: Object, cause: ChangingCause) -> Object | None:
+        return await self._write(cause, obj, self.patch) if self.patch else obj
 
     async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
@@ -168,7 +172,7 @@ class Changes:
                 storage.store(body=cause.body, patch=self.patch, essence=seen)
         self._forget_cycle()
         await self._write_rest(obj, cause)
-        return AT_ONCE if seen is not None and seen != cause.new else None
+        return AT_ONCE if seen is not None and seen != cause.new else self._next_of_fns()
 
     # The round.
 
@@ -191,9 +195,13 @@ class Changes:
             write=lambda base, patch: self._write(cause, base, patch),
         )
         round_ = Round(cause, progression, obj, around)
-        await round_.run(specs)
-        if self.memory.seen_essence is None and progression.counts.succeeded:
-            self.memory.seen_essence = pristine
+        try:
+            await round_.run(specs)
+        finally:
+            self.memory.progress = progression.rearm()
+            if self.memory.seen_essence is None and progression.counts.finished:
+                self.memory.seen_essence = pristine
+            self.patch = round_.gathered
         return await self._conclude(round_, pristine)
 
     def _progression(self, cause: ChangingCause, specs: list[ChangingSpec]) -> Progression:
@@ -213,16 +221,11 @@ class Changes:
 
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
         cause, progression = round_.cause, round_.progression
-        self.memory.progress = progression.rearm()
         done = progression.done
         essence = self.memory.seen_essence if self.memory.seen_essence is not None else pristine
         start = round_.base
         releasing = done and cause.reason is Reason.DELETE
-        try:
-            answer = await round_.conclude(None if essence == cause.old or releasing else essence)
-        except Exception as exc:
-            self._keep(round_, exc)
-            raise
+        answer = await round_.conclude(None if essence == cause.old or releasing else essence)
         if done:
             if progression.active:
                 counts = progression.counts
@@ -237,7 +240,7 @@ class Changes:
             await self._release(answer, cause)
             return None
         if not done:
-            return progression.delay(clock.now())
+            return AT_ONCE if self.memory.fns else progression.delay(clock.now())
         # Own changes of the essence, and those that came meanwhile, get a round of their own.
         current = pristine if answer is start else self._essence(Body(answer.body()))
         if current != essence:
@@ -248,16 +251,6 @@ class Changes:
     def _forget_cycle(self) -> None:
         self.memory.progress = {}
         self.memory.seen_essence = None
-
-    def _keep(self, round_: Round, exc: Exception) -> None:
-        """Remember what could not be written, for the next attempt; a content that the server refuses is of no more use.
-
-        Then the handlers are called again, as if they had not been: their results are lost (Kopf behaviour).
-        """
-        if isinstance(exc, (BadRequest, Invalid, RequestEntityTooLarge)):
-            self._forget_cycle()
-        else:
-            self.memory.unwritten = round_.gathered
 
 
 def _superseded(old: Reason, new: Reason, counts: Counts) -> str:

@@ -1,12 +1,14 @@
 """What every part of one running operator shares."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..client.objects import Object
-from ..client.resources import Resource
+from ..client.resources import Key, Resource
 from ..client.rest import Client
+from ..informers.informer import Informer
 from .background.memories import Memories
 from .declaration.registry import OperatorRegistry
 from .declaration.specs import ChangingSpec
@@ -33,12 +35,27 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one object lives for the process: its resource, and the cached copy of it.
+    """Where one object lives for the process: its key in the informer's copy, own writes included."""
 
-    `latest` gives the newest known version, own writes included (None: there is no such object); `seen` is told of
-    each answer of the server.
-    """
+    informer: Informer
+    key: Key
+    patience: float
+    """How long to wait for the watch where the copy cannot show an answer of the server by itself, in seconds."""
 
-    resource: Resource
-    latest: Callable[[], Object | None]
-    seen: Callable[[Object], None]
+    @property
+    def resource(self) -> Resource:
+        """The resource of the object."""
+        return self.informer.resource
+
+    def latest(self) -> Object | None:
+        """The newest known version; None: there is no such object."""
+        return self.informer.store.get(self.key)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """While inside, a write is on its way: what the watch tells of the object waits for its answer."""
+        return self.informer.writing(self.key)
+
+    async def seen(self, obj: Object) -> None:
+        """Let everybody see an answer of the server before the watch tells of it."""
+        if not self.informer.overlay(obj):
+            await self.informer.wait_for(obj, self.patience)

@@ -1,30 +1,33 @@
-"""Show the raw events of an object to the handlers that asked for them, one after another."""
+"""Show the raw events of an object to the handlers that asked for them, one after another, and write what they left."""
 
 from typing import Any
 
+from ..client.objects import Object
 from ..client.resources import Resource
 from ..informers.deltas import Delta
 from ..runtime import clock
+from .background.memories import Memory
 from .causation.causes import WatchingCause
 from .causation.patch import Patch
 from .causation.views import Body
-from .environment import Environment
+from .environment import Environment, Place
 from .errors import ErrorsMode
+from .execution.application import Writer, is_refused_for_good
 from .execution.attempts import Call, attempt
 from .execution.progression import Progress
 from .execution.rounds import deliver
 from .loggers import LocalObjectLogger
 
 
-async def show(delta: Delta, resource: Resource, patch: Patch, env: Environment) -> None:
+async def show(delta: Delta, resource: Resource, env: Environment) -> None:
     """Call every matching `on.event` handler once, in order; an error of one is logged and changes nothing for the next.
 
-    Results and patches go into `patch`, except those of a deletion: there is nothing left to write them to.
+    Results and patches wait in the object's memory, except those of a deletion: there is nothing left to write them to.
     """
     raw = delta.object.body()
     gone = delta.wire_type == "DELETED"
     memory = env.memories.recall(delta.object.uid, initial=delta.wire_type is None)
-    cause = _cause(delta, resource, raw, Patch() if gone else patch, memory.memo(env.memo), env)
+    cause = _cause(delta, resource, raw, Patch() if gone else memory.pending(), memory.memo(env.memo), env)
     for number, spec in enumerate(env.registry.watching(cause)):
         if number:
             # Nested values are real dicts: each handler gets its own, so that no mutation reaches a neighbour.
@@ -49,3 +52,20 @@ def _cause(
         event={"type": delta.wire_type, "object": raw},
         type=delta.wire_type,
     )
+
+
+async def write_left(obj: Object, place: Place, memory: Memory, env: Environment) -> float | None:
+    """Write what event handlers left for an object that no change handler is for; gives when to come again, if at all.
+
+    Raises what the writer raises; what may still be written later waits in the memory then.
+    """
+    patch = memory.take_pending()
+    patch.fns[:0], memory.fns = memory.fns, []
+    logger = LocalObjectLogger(body=Body(obj.body()), settings=env.settings)
+    try:
+        _, memory.fns = await Writer(env.client, place, logger).write(obj, patch)
+    except Exception as exc:
+        if not is_refused_for_good(exc):
+            memory.keep_pending(patch)
+        raise
+    return 0.0 if memory.fns else None

@@ -6,6 +6,7 @@ of one object ever runs beside anything else of it.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from ..client.objects import Object
@@ -16,12 +17,10 @@ from ..informers.informer import Informer
 from .background.memories import Memory
 from .backlog import Backlog
 from .causation.causes import Reason
-from .causation.patch import Patch
 from .causation.views import Body
 from .changes import QUIET, Changes
 from .environment import Environment, Place
-from .events import show
-from .execution.application import Writer
+from .events import show, write_left
 from .loggers import ObjectLogger
 
 
@@ -77,6 +76,8 @@ class ObjectReconciler:
         ]
         for key in gone:
             del self._backlogs[key]
+        for obj in informer.store.values():
+            self._env.memories.forget(obj.uid)
 
     # What is done about it: called by the controller, one attempt of a key at a time.
 
@@ -89,17 +90,17 @@ class ObjectReconciler:
         informer = self._informers.get((key.resource, key.namespace)) or self._informers.get((key.resource, None))
         if informer is None:
             return None
-        where = Key(key.namespace, key.name)
-        place = Place(key.resource, lambda: informer.store.get(where), informer.overlay)
+        patience = self._env.settings.persistence.consistency_timeout
+        place = Place(informer, Key(key.namespace, key.name), patience)
         obj = place.latest()
         memory = self._env.memories.find(obj.uid) if obj is not None else None
         wait = 0.0 if memory is None else self._throttled(memory, obj)
         if wait > 0:
             return Result(after=wait)
         try:
-            patch = await self._drain(key)
+            await self._drain(key)
             obj = place.latest()
-            delay = None if obj is None else await self._advance(obj, place, patch)
+            delay = None if obj is None else await self._advance(obj, place)
         except Exception as exc:
             if obj is None:
                 raise
@@ -110,20 +111,16 @@ class ObjectReconciler:
                 memory.failures = 0
         return None if delay is None else Result(after=delay)
 
-    async def _drain(self, key: ObjectKey) -> Patch:
-        """Show all waiting raw events; gives the patch that their handlers left for the object of today."""
-        patch = Patch()
+    async def _drain(self, key: ObjectKey) -> None:
+        """Show all waiting raw events; what their handlers want written waits in the memory of the object they saw."""
         backlog = self._backlogs.get(key)
         while backlog is not None and (delta := backlog.take()) is not None:
             if self._env.registry.handles(key.resource).watching:
-                await show(delta, key.resource, patch, self._env)
+                await show(delta, key.resource, self._env)
             if delta.kind is DeltaKind.DELETED:
-                # What was meant for this object must not reach a later one of the same name.
-                patch = Patch()
                 self._part(delta.object)
         if backlog is not None and self._backlogs.get(key) is backlog:
             del self._backlogs[key]
-        return patch
 
     def _part(self, obj: Object) -> None:
         if self._env.memories.find(obj.uid) is not None:
@@ -131,20 +128,13 @@ class ObjectReconciler:
             logger.debug(QUIET[Reason.GONE])
         self._env.memories.forget(obj.uid)
 
-    async def _advance(self, obj: Object, place: Place, patch: Patch) -> float | None:
-        interest = self._env.registry.handles(place.resource)
-        if interest.changing:
-            return await Changes(self._env, place, self._env.memories.recall(obj.uid), patch).handle(obj)
+    async def _advance(self, obj: Object, place: Place) -> float | None:
+        if self._env.registry.handles(place.resource).changing:
+            return await Changes(self._env, place, self._env.memories.recall(obj.uid)).handle(obj)
         memory = self._env.memories.find(obj.uid)
-        if memory is not None and memory.fns:
-            patch.fns[:0] = memory.fns
-        if patch:
-            logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
-            writer = Writer(self._env.client, place.resource, place.seen, logger)
-            _, left = await writer.write(obj, patch)
-            self._env.memories.recall(obj.uid).fns = left
-            return 0.0 if left else None
-        return None
+        if memory is None or not (memory.unwritten or memory.fns):
+            return None
+        return await write_left(obj, place, memory, self._env)
 
     # An object whose attempts fail for reasons that are not its handlers'.
 
@@ -158,11 +148,12 @@ class ObjectReconciler:
         return wait
 
     def _throttle(self, obj: Object, exc: Exception) -> float:
-        delays = list(self._env.settings.queueing.error_delays)
         memory = self._env.memories.recall(obj.uid)
+        # They may be infinite.
+        delays = list(islice(self._env.settings.queueing.error_delays, memory.failures + 1))
         if not delays:
             raise exc
-        delay = float(delays[min(memory.failures, len(delays) - 1)])
+        delay = float(delays[-1])
         memory.failures += 1
         memory.throttled_until = asyncio.get_running_loop().time() + delay
         message = "Throttling for %s seconds due to an unexpected error: %r"

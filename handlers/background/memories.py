@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..causation.patch import Patch, PatchFn
+from ..causation.patch import Patch, PatchFn, compose
 from ..causation.views import BodyEssence
 from ..execution.progression import Progress
 
@@ -17,8 +17,9 @@ class Memory:
     """What is remembered of one object.
 
     `initial`: it was there before this process watched. `handled_once`: a cause of it was finished by this process.
-    `seen_essence`: what the earliest handler that succeeded in the unfinished cycle saw. `progress`: records of the
-    unfinished cycle, whether or not they reached the object. `unwritten`: what the last write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
+    `seen_essence`: what the earliest handler that finished in the unfinished cycle saw. `progress`: records of the
+    unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
+    write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
     `failures`: consecutive attempts that ended with an error of ours or of the server; `throttled_until`: loop time.
     """
 
@@ -44,6 +45,23 @@ class Memory:
         self.failures = 0
         self.throttled_until: float | None = None
         self._memo: Any = None
+
+    def pending(self) -> Patch:
+        """What is to be written with the next write; to be added to."""
+        if self.unwritten is None:
+            self.unwritten = Patch()
+        return self.unwritten
+
+    def take_pending(self) -> Patch:
+        """What is to be written with the next write, which is now the caller's to write."""
+        patch, self.unwritten = self.pending(), None
+        return patch
+
+    def keep_pending(self, patch: Patch) -> None:
+        """Leave a patch for the next write; what came meanwhile comes after it."""
+        if self.unwritten is not None:
+            compose(patch, self.unwritten)
+        self.unwritten = patch or None
 
     def memo(self, operator_memo: Any) -> Any:
         """The object's memo: a shallow copy of the operator's, made at the first question."""

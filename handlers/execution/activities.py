@@ -50,11 +50,9 @@ class Stage:
                     known[spec.id] = known[spec.id].after(outcome, clock.now())
                     if outcome.final:
                         ended[spec.id] = outcome
-            waits = [progress.delayed for progress in known.values() if not progress.finished and progress.delayed]
-            if waits and len(ended) < len(known):
-                await asyncio.sleep(max(0.0, (min(waits) - clock.now()).total_seconds()))
-            else:
-                await asyncio.sleep(0)
+            left = [progress.delayed for progress in known.values() if not progress.finished]
+            waits = [0.0 if when is None else (when - clock.now()).total_seconds() for when in left]
+            await asyncio.sleep(max(0.0, min(waits, default=0.0)))
         error = next((outcome.exception for outcome in ended.values() if outcome.exception is not None), None)
         if error is not None:
             raise ActivityError(activity, ended) from error

@@ -6,11 +6,22 @@ result. The functions of `patch.fns` come last, as JSON patches that hold only f
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from ...client.errors import APIError, Conflict, Invalid, LostAnswer, NotFound, RequestError, is_outcome_unknown
+from ...client.errors import (
+    APIError,
+    BadRequest,
+    Conflict,
+    Invalid,
+    NotFound,
+    RequestEntityTooLarge,
+    RequestError,
+    is_outcome_unknown,
+)
 from ...client.objects import Object
+from ...client.patches import PatchError, copy, json_diff, json_patch
 from ...client.resources import Resource
 from ...client.rest import Client, ListOptions, PatchKind
 from ..causation.patch import Patch, PatchFn
@@ -25,14 +36,32 @@ class KeepsChanging(Exception):
     """A write that holds for one version only was refused again and again; the attempt is to be made anew."""
 
 
+class Copy(Protocol):
+    """The local copy of the object, which is to show our writes before the watch does."""
+
+    @property
+    def resource(self) -> Resource:
+        """The resource of the object."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """While inside, a write is on its way."""
+
+    async def seen(self, obj: Object) -> None:
+        """Take in an answer of the server."""
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes to objects of one resource. `seen` is told each answer, so that the store shows it before the watch does."""
+    """Writes to one object."""
 
     client: Client
-    resource: Resource
-    seen: Callable[[Object], None]
+    copy: Copy
     logger: Logger
+
+    @property
+    def resource(self) -> Resource:
+        """The resource of the object."""
+        return self.copy.resource
 
     async def write(self, base: Object, patch: Patch) -> tuple[Object | None, list[PatchFn]]:
         """Send the patch; give the server's newest answer, and the functions that a conflict left unapplied.
@@ -67,30 +96,39 @@ class Writer:
         self.logger.debug("Patching was skipped: the object does not exist anymore.")
         return None, []
 
-    async def _apply(self, latest: Object, fns: list[PatchFn], *, split: bool) -> tuple[Object, list[PatchFn]]:
+    async def _apply(self, latest: Object, fns: list[PatchFn], *, split: bool) -> tuple[Object | None, list[PatchFn]]:
         body = latest.body()
-        ops = Patch(fns=fns).as_json_patch(body)
-        ours = [op for op in ops if not (split and _is_status(op))]
-        theirs = [op for op in ops if split and _is_status(op)]
-        try:
-            if ours:
-                self.logger.debug("JSON-patching the resource with: %r", ours)
-                latest = await self._send(latest, _guarded(latest, ours), PatchKind.JSON)
-            if theirs:
-                self.logger.debug("JSON-patching the status with: %r", theirs)
-                latest = await self._send(latest, _guarded(latest, theirs), PatchKind.JSON, "status")
-        except (Invalid, Conflict, LostAnswer) as exc:
-            self.logger.debug("Could not apply the patch in full due to conflicts; it will be tried again: %s", exc)
-            return latest, fns
+        ops = json_diff(body, change(body, fns, self.logger))
+        for subresource in (None, "status") if split else (None,):
+            part = [op for op in ops if not split or _is_status(op) is (subresource is not None)]
+            if not part:
+                continue
+            self.logger.debug("JSON-patching the %s with: %r", subresource or "resource", part)
+            try:
+                latest = await self._send(latest, _guarded(latest, part), PatchKind.JSON, subresource)
+            except (APIError, RequestError) as exc:
+                if not _is_open(exc):
+                    raise
+                found = await self.read(latest)
+                if found is None:
+                    return self._vanished()
+                if is_outcome_unknown(exc) and _holds(found, latest, part):
+                    latest = found
+                    continue
+                if isinstance(exc, Invalid) and found.resource_version == latest.resource_version:
+                    raise  # not for the version: the server will never take it
+                self.logger.debug("Could not apply the patch in full due to conflicts; it will be tried again: %s", exc)
+                return found, fns
         return latest, []
 
     async def _send(
         self, base: Object, content: Mapping[str, Any] | Ops, kind: PatchKind, subresource: str | None = None
     ) -> Object:
-        answer = await self.client.patch(
-            self.resource, base.name, base.namespace, content, kind=kind, subresource=subresource
-        )
-        self.seen(answer)
+        with self.copy.writing():
+            answer = await self.client.patch(
+                self.resource, base.name, base.namespace, content, kind=kind, subresource=subresource
+            )
+            await self.copy.seen(answer)
         return answer
 
     async def read(self, base: Object) -> Object | None:
@@ -99,7 +137,7 @@ class Writer:
         found = await self.client.list(self.resource, base.namespace, only)
         for obj in found:
             if obj.uid == base.uid:
-                self.seen(obj)
+                await self.copy.seen(obj)
                 return obj
         return None
 
@@ -147,14 +185,55 @@ class Writer:
                 self._vanished()
                 return None
             except (APIError, RequestError) as exc:
-                # Refused for the version, or applied with a lost answer: the object itself tells which.
-                if not isinstance(exc, (Invalid, Conflict)) and not is_outcome_unknown(exc):
+                if not _is_open(exc):
                     raise
                 latest = await self.read(latest)
         raise KeepsChanging(
             f"The finalizers of {self.resource!r} {base.key} could not be changed: the object changed under each of "
             f"{VERSION_ATTEMPTS} attempts. It will be tried again."
         )
+
+
+def is_refused_for_good(exc: Exception) -> bool:
+    """Whether a write failed for its content, so that the same will never be taken: the server says so, or it is no JSON.
+
+    False for everything that may pass: missing rights, conflicts, refused credentials, no answer.
+    """
+    return isinstance(exc, (BadRequest, Invalid, RequestEntityTooLarge, TypeError))
+
+
+def change(body: Mapping[str, Any], fns: list[PatchFn], logger: Logger) -> dict[str, Any]:
+    """A copy of the body as the functions of a patch change it; those that raise are dropped from the list, and logged."""
+    changed: dict[str, Any] = copy(dict(body))
+    for fn in list(fns):
+        trial = copy(changed)
+        try:
+            fn(trial)
+        except Exception:  # it is the user's; a function that cannot be applied now must not stop the object for ever
+            fns.remove(fn)
+            logger.exception("A function in patch.fns failed and is dropped: %r", fn)
+        else:
+            changed = trial
+    return changed
+
+
+def _is_open(exc: APIError | RequestError) -> bool:
+    """Refused for the version, or applied with a lost answer: the object itself tells which."""
+    return isinstance(exc, (Invalid, Conflict)) or is_outcome_unknown(exc)
+
+
+def _holds(found: Object, base: Object, ops: Ops) -> bool:
+    """Whether an object is what the operations make of its earlier version."""
+    try:
+        wanted = json_patch(base.body(), ops)
+    except PatchError:
+        return False
+    return _comparable(found.body()) == _comparable(wanted)
+
+
+def _comparable(body: dict[str, Any]) -> dict[str, Any]:
+    volatile = {"resourceVersion", "generation", "managedFields"}
+    return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key not in volatile}}
 
 
 def _is_status(op: Mapping[str, Any]) -> bool:

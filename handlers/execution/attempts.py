@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,13 +22,17 @@ from .progression import Progress
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A handler, the cause it is called for, and what is known of its earlier attempts."""
+    """A handler, the cause it is called for, and what is known of its earlier attempts.
+
+    `executor` runs a sync function instead of the handlers' pool.
+    """
 
     spec: Spec
     cause: Cause
     progress: Progress
     default_errors: ErrorsMode = ErrorsMode.TEMPORARY
     extra: Mapping[str, Any] | None = None
+    executor: Executor | None = None
 
 
 async def attempt(
@@ -53,20 +58,20 @@ async def attempt(
         logger.debug("%s is invoked.", outcomes.label(spec))
     try:
         with handling(call.cause):
-            result = await invoke(spec.fn, kwargs(call, now), settings.execution.executor)
+            result = await invoke(spec.fn, kwargs(call, now), call.executor or settings.execution.executor)
             if after is not None:
                 await after()
-    except asyncio.CancelledError:
-        logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
-        raise
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
+            raise
+        # Nobody cancels this task: the function waited for something of its own that was cancelled.
+        error = RuntimeError("it waited for something that was cancelled")
+        error.__cause__ = exc
+        return _fail(call, error, settings, subrefs())
     except Exception as exc:  # any error of a user's function is an outcome
-        ended = Attempt(
-            progress.retries,
-            (clock.now() - progress.started).total_seconds(),
-            call.default_errors,
-            settings.execution.default_backoff,
-        )
-        return _report(call, outcomes.fail(spec, exc, ended, subrefs()), exc)
+        return _fail(call, exc, settings, subrefs())
     return _report(call, outcomes.succeed(spec, result, subrefs()))
 
 
@@ -84,6 +89,13 @@ def kwargs(call: Call, now: datetime) -> dict[str, Any]:
         given.update(call.extra)
     given.update(call.cause.indices)
     return given
+
+
+def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> Outcome:
+    progress, backoff = call.progress, settings.execution.default_backoff
+    runtime = (clock.now() - progress.started).total_seconds()
+    known = Attempt(progress.retries, runtime, call.default_errors, backoff)
+    return _report(call, outcomes.fail(call.spec, exc, known, subrefs), exc)
 
 
 def _report(call: Call, verdict: Verdict, exc: Exception | None = None) -> Outcome:

@@ -68,6 +68,11 @@ class Counts:
     failed: int
     left: int
 
+    @property
+    def finished(self) -> int:
+        """How many are not to be called again."""
+        return self.succeeded + self.failed
+
 
 @dataclass(slots=True)
 class Progression:

@@ -18,6 +18,7 @@ from ..causation.patch import Patch, compose, lay_over
 from ..causation.views import Body, BodyEssence
 from ..declaration.specs import ChangingSpec
 from ..settings import OperatorSettings
+from .application import change, is_refused_for_good
 from .attempts import Call, attempt
 from .outcomes import Outcome
 from .progression import Progression
@@ -56,6 +57,9 @@ class Round:
         self._around = around
         self._in_flight: Patch | None = None
         self._checkpoint: asyncio.Task[None] | None = None
+        # Whether an outcome waits for a checkpoint; whether the round takes no more of them.
+        self._unwritten = False
+        self._ended = False
         self._timer: asyncio.TimerHandle | None = None
         self._body: Body | None = cause.body
 
@@ -67,6 +71,9 @@ class Round:
         """
         try:
             await self.attempt_due(specs, self._own_attempt)
+        except asyncio.CancelledError:
+            await self._write_before_the_end()
+            raise
         finally:
             await self._settle_checkpoint()
 
@@ -105,6 +112,7 @@ class Round:
             deliver(cause.patch, spec.id, outcome.result)
         if cause.patch is not self.gathered:
             compose(self.gathered, cause.patch)
+        self._unwritten = True
         self._arm_checkpoint()
         return outcome
 
@@ -122,7 +130,7 @@ class Round:
         raw = self.base.body()
         for patch in (self._in_flight, self.gathered):
             if patch:
-                raw = lay_over(raw, patch)
+                raw = change(lay_over(raw, dict(patch)), patch.fns, self.cause.logger)
         return raw
 
     def _is_over(self) -> bool:
@@ -142,9 +150,16 @@ class Round:
 
     def _start_checkpoint(self) -> None:
         self._timer = None
+        self._unwritten = False
         self._checkpoint = asyncio.create_task(
             self._write_checkpoint(), name=f"checkpoint of {self.cause.body.meta.name}"
         )
+        self._checkpoint.add_done_callback(self._checkpoint_ended)
+
+    def _checkpoint_ended(self, _: asyncio.Task[None]) -> None:
+        self._checkpoint = None
+        if self._unwritten and not self._ended:
+            self._arm_checkpoint()
 
     async def _write_checkpoint(self) -> None:
         patch, self.gathered = self.gathered, Patch(body=self.cause.body)
@@ -157,6 +172,7 @@ class Round:
             self.cause.logger.debug("The checkpoint could not be written; the end of the round will: %r", exc)
             later, self.gathered = self.gathered, patch
             compose(self.gathered, later)
+            self._unwritten = not is_refused_for_good(exc)
         else:
             if answer is None:
                 self.vanished = True
@@ -164,14 +180,21 @@ class Round:
                 self.base = answer
         finally:
             self._in_flight = None
-            self._checkpoint = None
 
     async def _settle_checkpoint(self) -> None:
+        self._ended = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._checkpoint is not None:
             await self._checkpoint
+
+    async def _write_before_the_end(self) -> None:
+        """The process is told to stop while a handler runs: what the handlers before it did is not to be done again."""
+        await self._settle_checkpoint()
+        if self._unwritten:
+            self._start_checkpoint()
+            await self._settle_checkpoint()
 
     async def conclude(self, essence: BodyEssence | None) -> Object | None:
         """Write what was gathered, with the records, as the round's one write; give the newest version of the object.

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from ...runtime import clock
 from ..causation.causes import ChangingCause
-from ..causation.patch import Patch
+from ..causation.patch import Patch, compose, lay_over
+from ..causation.views import Body
 from ..declaration.declaring import Kind, declare_subhandler
 from ..declaration.options import RegisterOptions
 from ..declaration.registry import OperatorRegistry
@@ -30,6 +31,9 @@ class Runner(Protocol):
     """What an offspring needs of the round that it belongs to."""
 
     progression: Progression
+
+    def raw_body(self) -> dict[str, Any]:
+        """Decode the object as the handlers so far leave it."""
 
     async def attempt_due(
         self,
@@ -89,8 +93,11 @@ class Offspring:
             raise UnfinishedSubhandlers(max(0.0, min(waits)) or None)
 
     async def _attempt(self, spec: ChangingSpec) -> None:
-        cause = replace(self.cause, patch=Patch(body=self.cause.body))
+        body = Body(lay_over(self._runner.raw_body(), dict(self.cause.patch)))
+        cause = replace(self.cause, patch=Patch(body=body), body=body)
         await self._runner.attempt_spec(spec, cause if spec.field is None else cause.reduced(spec.field))
+        # The parent finds in its patch what its sub-handlers want, and what it wanted before them does not win over it.
+        compose(self.cause.patch, dict(cause.patch))
 
 
 current_offspring: ContextVar[Offspring] = ContextVar("current_offspring")
