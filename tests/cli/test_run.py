@@ -47,11 +47,14 @@ def operator(folder: Path, module: str = "ctl") -> Path:
     return path
 
 
+HANDLED = "kopf.zalando.org/last-handled-configuration"
+
+
 async def handled(kubeconfig: Path, namespace: str = "default") -> dict[str, Any]:
-    """Create an object and wait until its handler's result is there."""
+    """Create an object and wait until it is handled: the diff-base is the last that is written."""
     async with Client(load_access(kubeconfig)) as client, asyncio.timeout(PATIENCE):
         await client.create(EXAMPLES, BODY, namespace)
-        return await _until(client, namespace, lambda body: "create_fn" in body.get("status", {}))
+        return await _until(client, namespace, lambda body: HANDLED in body["metadata"].get("annotations", {}))
 
 
 async def _until(client: Client, namespace: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -70,7 +73,7 @@ async def test_an_operator_runs_until_it_is_told_to_stop(
     async with command("run", "-A", "--kubeconfig", kubeconfig, operator(tmp_path, module)) as run:
         body = await handled(kubeconfig)
         assert body["status"] == {"create_fn": {"hello": "one"}}
-        assert "kopf.zalando.org/last-handled-configuration" in body["metadata"]["annotations"]
+        assert HANDLED in body["metadata"]["annotations"]
         await run.line("[default/one] created by a handler")
         assert await run.end(signum) == 0
     assert "Traceback" not in run.output
