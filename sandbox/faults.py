@@ -159,7 +159,7 @@ class Faults:
         return self._each(match, lambda stream: stream.stall(False))
 
     def fail_watches(
-        self, code: int = 410, reason: str = "Expired", message: str = "too old resource version", match: Match = ANY
+        self, match: Match = ANY, code: int = 410, reason: str = "Expired", message: str = "too old resource version"
     ) -> int:
         """Send an ERROR event to matching streams and end them."""
         return self._each(match, lambda stream: stream.fail(Refused(code, reason, message)))
