@@ -94,7 +94,7 @@ class Api:
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2 and parts[1] == "v1":
             return self._resource(request, call, ("", "v1"), parts[2:])
-        if parts[:1] == ["apis"] and len(parts) > 3 and parts[2] in self._registry.versions(parts[1]):
+        if parts[:1] == ["apis"] and len(parts) > 3 and self._registry.serves(parts[1], parts[2]):
             return self._resource(request, call, (parts[1], parts[2]), parts[3:])
         if request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed()

@@ -28,8 +28,8 @@ class Cascades:
         self._pending: deque[Change] = deque()
         # Invariant: for each uid the places of the stored objects that name it as an owner.
         self._dependents: dict[str, set[tuple[str, str]]] = {}
-        # Invariant: the uids of all stored objects.
-        self._living: set[str] = set()
+        # Invariant: the places of all stored objects by uid.
+        self._living: dict[str, tuple[str, str]] = {}
         store.listen(self._note)
 
     def _note(self, change: Change) -> None:
@@ -42,9 +42,9 @@ class Cascades:
                 if not found:
                     self._dependents.pop(owner, None)
         if change.type == "DELETED":
-            self._living.discard(change.object.uid)
+            self._living.pop(change.object.uid, None)
             return
-        self._living.add(change.object.uid)
+        self._living[change.object.uid] = place
         for owner in change.object.owners:
             self._dependents.setdefault(owner, set()).add(place)
 
@@ -62,7 +62,7 @@ class Cascades:
             self._released(change, call)
             self._orphaned(change.object.uid, call)
         elif change.type == "MODIFIED":
-            self._collect(change, call)
+            self._collect(change.bucket, change.key, call)
 
     # Definitions
 
@@ -73,7 +73,7 @@ class Cascades:
             self._on_unserved(change.object.name)
             return
         self._registry.install(body)
-        resource = self._builtin(definitions.BUCKET)
+        resource = self._registry.of_bucket(definitions.BUCKET)
         current = self._store.get(resource, None, change.object.name)
         if current is None or current.version != change.version:
             return
@@ -94,7 +94,7 @@ class Cascades:
     # Namespaces
 
     def _namespace(self, stored: Stored, call: Call) -> None:
-        resource = self._builtin("namespaces")
+        resource = self._registry.of_bucket("namespaces")
         current = self._store.get(resource, None, stored.name)
         if current is None or not current.terminating:
             return
@@ -111,10 +111,13 @@ class Cascades:
         return [item for item in list(objects.values()) if item.namespace == namespace]
 
     def _released(self, change: Change, call: Call) -> None:
-        """A namespace or definition that waits for its last object may go now."""
+        """A namespace, definition or owner that waits for its last object may go now."""
+        for owner in change.object.owners:
+            if owner in self._living:
+                self._collect(*self._living[owner], call)
         if change.object.namespace:
             self._namespace(_named(change.object.namespace), call)
-        resource = self._builtin(definitions.BUCKET)
+        resource = self._registry.of_bucket(definitions.BUCKET)
         definition = self._store.get(resource, None, change.bucket)
         if definition is not None and definition.terminating:
             self._empty_definition(resource, definition, call)
@@ -123,7 +126,7 @@ class Cascades:
 
     def _owned(self, uid: str) -> Iterator[tuple[Resource, Stored]]:
         for bucket, key in sorted(self._dependents.get(uid, ())):
-            resource = self._builtin(bucket)
+            resource = self._registry.of_bucket(bucket)
             stored = self._store.bucket(bucket).objects.get(key)
             if stored is not None:
                 yield resource, stored
@@ -134,15 +137,14 @@ class Cascades:
             if not any(owner in self._living for owner in stored.owners):
                 self._delete(resource, stored, call)
 
-    def _collect(self, change: Change, call: Call) -> None:
-        """Serve the finalizers that ask for orphaned or for deleted dependents."""
-        resource = self._builtin(change.bucket)
-        stored = self._store.bucket(change.bucket).objects.get(change.key)
-        meta = change.object.decode()["metadata"] if stored is not None else {}
-        finalizers = meta.get("finalizers", ()) if "deletionTimestamp" in meta else ()
-        if stored is None:
+    def _collect(self, bucket: str, key: str, call: Call) -> None:
+        """Serve the finalizers of an object that ask for orphaned or for deleted dependents."""
+        stored = self._store.bucket(bucket).objects.get(key)
+        if stored is None or not stored.terminating:
             return
-        uid = change.object.uid
+        resource = self._registry.of_bucket(bucket)
+        finalizers = stored.decode()["metadata"].get("finalizers", ())
+        uid = stored.uid
         if deletion.ORPHAN in finalizers:
             for each, item in list(self._owned(uid)):
                 self._verbs.edit(each, item, lambda body: _disown(body, uid))
@@ -150,14 +152,12 @@ class Cascades:
         elif deletion.FOREGROUND in finalizers:
             held = False
             for each, item in list(self._owned(uid)):
-                held = not self._delete(each, item, call, "Foreground") or held
+                gone = self._delete(each, item, call, "Foreground")
+                held = held or (not gone and _blocks(item, uid))
             if not held:
                 self._drop_finalizer(resource, stored, deletion.FOREGROUND)
 
     # Means
-
-    def _builtin(self, bucket: str) -> Resource:
-        return next(found for found in self._registry if found.bucket == bucket)
 
     def _delete(self, resource: Resource, stored: Stored, call: Call, propagation: str | None = None) -> bool:
         """Delete one object as a controller would; True when it is gone at once."""
@@ -185,6 +185,12 @@ def _without_finalizer(body: dict[str, Any], finalizer: str) -> None:
     body["metadata"].pop("finalizers", None)
     if kept:
         body["metadata"]["finalizers"] = kept
+
+
+def _blocks(stored: Stored, uid: str) -> bool:
+    """Whether a dependent asks its owner to wait for it."""
+    owners = stored.decode()["metadata"].get("ownerReferences", ())
+    return any(owner.get("uid") == uid and owner.get("blockOwnerDeletion") for owner in owners)
 
 
 def _disown(body: dict[str, Any], uid: str) -> None:

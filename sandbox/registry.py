@@ -69,8 +69,11 @@ class Registry:
         self._served: dict[tuple[str, str, str], Resource] = {}
         # Invariant: the resources of each installed definition, by the definition's name.
         self._custom: dict[str, list[Resource]] = {}
+        # Invariant: the (group, version) pairs of all served resources.
+        self._pairs: set[tuple[str, str]] = set()
         for resource in builtins:
             self._served[resource.group, resource.version, resource.plural] = resource
+        self._count()
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._served.values())
@@ -78,6 +81,17 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource at a path, None when it is not served."""
         return self._served.get((group, version, plural))
+
+    def serves(self, group: str, version: str) -> bool:
+        """Whether anything is served in a group and version."""
+        return (group, version) in self._pairs
+
+    def of_bucket(self, bucket: str) -> Resource:
+        """A resource (any version) whose objects are in a bucket. Raises KeyError."""
+        found = next((resource for resource in self if resource.bucket == bucket), None)
+        if found is None:
+            raise KeyError(bucket)
+        return found
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource of a manifest's apiVersion and kind."""
@@ -104,8 +118,13 @@ class Registry:
         self._custom[name] = resources_of(definition)
         for resource in self._custom[name]:
             self._served[resource.group, resource.version, resource.plural] = resource
+        self._count()
 
     def uninstall(self, name: str) -> None:
         """Serve a definition's resources no more; nothing happens when they were not served."""
         for resource in self._custom.pop(name, ()):
             self._served.pop((resource.group, resource.version, resource.plural), None)
+        self._count()
+
+    def _count(self) -> None:
+        self._pairs = {(resource.group, resource.version) for resource in self}

@@ -36,6 +36,8 @@ class Feed:
     def __init__(self, view: View, limit: int) -> None:
         self.view = view
         self.on_overflow: Callable[[], None] = lambda: None
+        # Changes up to this version are not wanted.
+        self.after = 0
         # The version of the last bookmark sent.
         self.bookmarked = 0
         self._limit = limit
@@ -128,6 +130,7 @@ class Hub:
                     feed.offer(line, bounded=False)
                     feed.bookmarked = current
             else:
+                feed.after = version
                 self._past(feed, version)
         except Refused as refused:
             feed.offer(rendering.error(refused), bounded=False)
@@ -175,7 +178,7 @@ class Hub:
 
     def _publish(self, change: Change) -> None:
         for feed in tuple(self._feeds.get(change.bucket, ())):
-            if (line := self._line(feed.view, change)) is not None:
+            if change.version > feed.after and (line := self._line(feed.view, change)) is not None:
                 feed.offer(line)
                 if feed.ended:
                     self.close(feed)
