@@ -207,8 +207,10 @@ class Controller(Generic[K]):
             self.queue.done(key)
             raise
 
-    def _ended(self, key: K, _: asyncio.Task[None]) -> None:
-        del self._running[key]
+    def _ended(self, key: K, task: asyncio.Task[None]) -> None:
+        # The key may have been handed out again already: then the entry is of the next attempt.
+        if self._running.get(key) is task:
+            del self._running[key]
         if self._slots is not None:
             self._slots.release()
 

@@ -72,6 +72,7 @@ class Running:
     task: asyncio.Task[None]
     stop_flag: asyncio.Event
     ready: asyncio.Event
+    crashed: bool = False
 
     async def stop(self) -> None:
         """Stop it gracefully; raises what it raises."""
@@ -169,7 +170,8 @@ class World:
             found.stop_flag.set()
             await asyncio.wait({found.task}, timeout=TIMEOUT * 20)
             assert found.task.done(), "the operator did not end"
-        await found.ended()
+        if not found.crashed:
+            await found.ended()
 
     def start(self, **options: Unpack[Options]) -> Running:
         """Begin to run an operator; the caller stops it."""
@@ -193,6 +195,7 @@ class World:
 
     async def crash(self, running: Running) -> None:
         """End an operator of which nothing reaches the server any more."""
+        running.crashed = True
         rule = self.sandbox.faults.refuse(match=Match(user_agent="ctl/"), times=None)
         running.task.cancel()
         await asyncio.wait({running.task}, timeout=TIMEOUT * 20)
@@ -206,6 +209,10 @@ class World:
             for request in self.sandbox.write_log
             if request.user_agent.startswith("ctl/") and f"/{resource.plural}/" in request.path
         ]
+
+    def own_patches(self, *, path: str = "", when: Callable[[LoggedRequest], bool] | None = None) -> Match:
+        """A match for what operators write, for faults."""
+        return Match(method="PATCH", path=path or None, user_agent="ctl/", when=when)
 
     def bodies(self, resource: Resource = KEX) -> list[Any]:
         """The bodies of what operators wrote, without the uids that guard them."""
