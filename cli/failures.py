@@ -7,6 +7,7 @@ import click
 
 from ..client.errors import AccessError, APIError, RequestError, Unauthorized
 from ..handlers.errors import LoginError
+from ..handlers.execution.activities import ActivityError
 
 
 class Failure(click.ClickException):
@@ -19,10 +20,10 @@ class Failure(click.ClickException):
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn what a user can mend into a Failure: access, credentials, connections, and refusals by the server."""
+    """Turn what a user can mend into a Failure: access, credentials, connections, refusals, startup and cleanup handlers."""
     try:
         yield
-    except (AccessError, LoginError) as exc:
+    except (AccessError, LoginError, ActivityError) as exc:  # a handler's own traceback is in the log
         raise Failure(str(exc)) from exc
     except Unauthorized as exc:
         raise Failure(

@@ -1,6 +1,7 @@
 """`ctl run` loads the user's files and runs their operator until it is told to stop."""
 
 import contextlib
+import logging
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from .loading import load
 from .loops import new_loop, run_in
 from .options import Option, logging_options
 from .server import Serving, instructions, serving_beside
+
+logger = logging.getLogger(__name__)
 
 DEV_PRIORITY = 666
 """What `--dev` means: above any operator that was deployed, as a developer's run should be."""
@@ -130,6 +133,12 @@ def run(controls: CLIControls, /, **given: Any) -> None:
 
 
 async def _operate(options: RunOptions, controls: CLIControls) -> None:
+    everywhere = options.clusterwide or not options.namespaces
+    if everywhere and not (options.clusterwide or options.sandbox):  # an embedded server is the user's alone
+        logger.warning(
+            "Neither --all-namespaces nor --namespace is given: all namespaces are served, as Kopf does. Say which of the "
+            "two is meant: a later release will ask for it."
+        )
     chosen = options.sandbox or options.kubeconfig or options.context
     await operator(
         # Else the operator asks its login handlers, or looks where kubectl would.
@@ -140,8 +149,7 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         ready_flag=controls.ready_flag,
         standalone=options.standalone,
         priority=DEV_PRIORITY if options.dev and options.priority is None else options.priority,
-        # An embedded server is the user's alone.
-        clusterwide=options.clusterwide or (options.sandbox and not options.namespaces),
+        clusterwide=everywhere,
         namespaces=options.namespaces,
     )
 

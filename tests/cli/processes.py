@@ -81,3 +81,4 @@ async def command(
         if process.returncode is None:
             process.kill()
         await running.end()
+        print(running.output)  # pytest shows it with a failure

@@ -207,3 +207,57 @@ async def test_a_refused_token_is_one_sentence_without_the_token(tmp_path: Path)
     assert "Traceback" not in run.output
     assert run.lines[-1].startswith("Error: The server refuses the credentials: ")
     assert "very-bad-token" not in run.output
+
+
+async def test_a_failing_startup_handler_ends_the_run_with_its_own_error_in_the_log(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("""
+import ctl
+
+@ctl.on.startup()
+def connect(**_):
+    raise ctl.PermanentError("no database")
+""")
+    async with command("run", "-A", "--kubeconfig", kubeconfig, path) as run:
+        await run.line("Activity 'connect' failed permanently: no database")
+        assert await run.end() == 1
+    assert "Traceback" not in run.output
+    assert run.lines[-1].startswith("Error: ")
+    assert "connect" in run.lines[-1]
+
+
+async def test_a_handler_that_takes_no_more_arguments_is_refused_where_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("import kopf\n\n@kopf.on.create('kopfexamples')\ndef fn(spec): pass\n")
+    async with command("run", "-A", path) as run:
+        assert await run.end() == 1
+    frames = [line.strip() for line in run.lines if line.strip().startswith("File ")]
+    assert frames == [f'File "{path}", line 3, in <module>']
+    assert "Add `**_`" in run.output
+
+
+async def test_what_is_not_there_yet_says_so_where_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("import kopf\n\nkopf.WebhookServer()\n")
+    async with command("run", "-A", path) as run:
+        assert await run.end() == 1
+    assert "kopf.WebhookServer is not there yet in ctl" in run.output
+    assert f'File "{path}", line 3, in <module>' in run.output
+
+
+async def test_a_definition_that_is_not_there_yet_is_named_and_waited_for(tmp_path: Path) -> None:
+    async with Sandbox() as sandbox:
+        kubeconfig = sandbox.kubeconfig(tmp_path / "kubeconfig")
+        async with command("run", "-A", "--kubeconfig", kubeconfig, operator(tmp_path)) as run:
+            assert "kopfexamples" in await run.line("cannot be served (try creating their CRDs)")
+            await sandbox.load_manifest(CRD.read_text())
+            assert (await handled(kubeconfig))["status"] == {"create_fn": {"hello": "one"}}
+            assert await run.end(signal.SIGTERM) == 0
+
+
+async def test_without_a_word_about_namespaces_all_are_served_with_a_warning(kubeconfig: Path, tmp_path: Path) -> None:
+    async with command("run", "--kubeconfig", kubeconfig, operator(tmp_path)) as run:
+        await run.line("Neither --all-namespaces nor --namespace is given")
+        await handled(kubeconfig, "kube-public")
