@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 _logger = logging.getLogger("ctl.runtime")
 
@@ -89,9 +89,11 @@ class Tasks:
 
 
 def where(task: asyncio.Task[Any]) -> str:
-    """The place in the source where a task waits, as `file:line in function`; the innermost frame that it shows."""
-    stack = task.get_stack(limit=1)
-    if not stack:
-        return "its end"
-    frame = stack[-1]
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    """The place in the source where a task waits, as `file:line in function`: the innermost coroutine outside of asyncio itself."""
+    frame, awaited = None, cast("Any", task.get_coro())
+    while awaited is not None:
+        inner = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)
+        if inner is not None and inner.f_globals.get("__name__", "").partition(".")[0] != "asyncio":
+            frame = inner
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)
+    return "its end" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -65,9 +65,9 @@ async def test_a_task_that_will_not_end_is_abandoned_with_its_place(caplog: pyte
     release = asyncio.Event()
 
     async def stubborn() -> None:
-        while not release.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
-                await release.wait()
+        with contextlib.suppress(asyncio.CancelledError):
+            await release.wait()
+        await release.wait()
 
     task = tasks.spawn(stubborn(), name="cook")
     await asyncio.sleep(0)

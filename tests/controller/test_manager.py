@@ -1,0 +1,158 @@
+import asyncio
+import contextlib
+
+import pytest
+from ctl.controller.manager import Manager, Stage, StopError
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Part:
+    """A component that notes what it is told; its start and stop take their time, or fail."""
+
+    def __init__(self, name: str, told: list[str], *, slow: float = 0.0, fail: str = "") -> None:
+        self.name = name
+        self._told = told
+        self._slow = slow
+        self._fail = fail
+
+    async def start(self) -> None:
+        if self._fail == "start":
+            raise ValueError(f"{self.name} cannot start")
+        self._told.append(f"+{self.name}")
+
+    async def stop(self, grace: float) -> None:
+        self._told.append(f"-{self.name} {grace:g}")
+        await asyncio.sleep(self._slow)
+        if self._fail == "stop":
+            raise ValueError(f"{self.name} cannot stop")
+
+
+async def test_the_order_is_that_of_the_stages_and_back() -> None:
+    told: list[str] = []
+    manager = Manager()
+    for name, stage in (
+        ("user", Stage.OTHERS),
+        ("controller", Stage.CONTROLLERS),
+        ("lease", Stage.ELECTION),
+        ("http", Stage.HTTP),
+    ):
+        manager.add(Part(name, told), stage)
+    manager.add(Part("second", told), Stage.CONTROLLERS)
+    async with manager:
+        assert [component.name for component in manager.order()] == ["http", "lease", "controller", "second", "user"]
+        with pytest.raises(RuntimeError, match="too late"):
+            manager.add(Part("late", told))
+    assert told == [
+        "+http",
+        "+lease",
+        "+controller",
+        "+second",
+        "+user",
+        "-user 30",
+        "-second 30",
+        "-controller 30",
+        "-lease 30",
+        "-http 30",
+    ]
+
+
+async def test_the_grace_is_for_all_together() -> None:
+    told: list[str] = []
+    manager = Manager(grace=30)
+    for name, slow in (("a", 0.0), ("b", 12.0), ("c", 100.0), ("d", 10.0)):
+        manager.add(Part(name, told, slow=slow))
+    await manager.start()
+    began = asyncio.get_running_loop().time()
+    await manager.stop()
+    assert [line for line in told if line.startswith("-")] == ["-d 30", "-c 20", "-b 1", "-a 1"]
+    assert asyncio.get_running_loop().time() - began == pytest.approx(10 + 21 + 2, abs=0.1)
+
+
+async def test_a_start_that_fails_stops_what_had_started() -> None:
+    told: list[str] = []
+    manager = Manager()
+    for part in (Part("a", told), Part("b", told, fail="start"), Part("c", told)):
+        manager.add(part)
+    with pytest.raises(ValueError, match="b cannot start"):
+        await manager.start()
+    assert told == ["+a", "-a 30"]
+
+
+async def test_a_stop_that_fails_does_not_keep_the_others_running() -> None:
+    told: list[str] = []
+    manager = Manager()
+    for part in (Part("a", told), Part("b", told, fail="stop"), Part("c", told)):
+        manager.add(part)
+    await manager.start()
+    with pytest.raises(StopError) as caught:
+        await manager.stop()
+    assert [str(error) for error in caught.value.exceptions] == ["b cannot stop"]
+    assert told[3:] == ["-c 30", "-b 30", "-a 30"]
+
+
+async def test_run_ends_with_the_event() -> None:
+    told: list[str] = []
+    manager, stop = Manager(), asyncio.Event()
+    manager.add(Part("a", told))
+    asyncio.get_running_loop().call_later(100, stop.set)
+    await manager.run(stop)
+    assert told == ["+a", "-a 30"]
+
+
+async def test_run_ends_with_a_failure_and_raises_it() -> None:
+    told: list[str] = []
+    manager = Manager()
+    manager.add(Part("a", told))
+    broken, later = OSError("broken"), OSError("later")
+
+    def fail() -> None:
+        manager.fail("a", broken)
+        manager.fail("a", later)
+
+    asyncio.get_running_loop().call_later(100, fail)
+    with pytest.raises(OSError, match="broken"):
+        await manager.run()
+    assert told == ["+a", "-a 30"]
+
+
+async def test_a_cancelled_run_stops_everything_and_touches_no_other_task() -> None:
+    told: list[str] = []
+    manager = Manager()
+    for name in ("a", "b"):
+        manager.add(Part(name, told, slow=3))
+    neighbour = asyncio.create_task(asyncio.sleep(1000, "neighbour"))
+    task = asyncio.create_task(manager.run())
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["+a", "+b", "-b 30", "-a 27"]
+    assert await neighbour == "neighbour"
+
+
+async def test_a_second_cancellation_hurries_but_leaves_nothing_out() -> None:
+    told: list[str] = []
+    manager = Manager()
+    for name in ("a", "b"):
+        manager.add(Part(name, told, slow=20))
+    task = asyncio.create_task(manager.run())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.sleep(1)
+    began = asyncio.get_running_loop().time()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert told == ["+a", "+b", "-b 30", "-a 0"]
+    assert asyncio.get_running_loop().time() - began < 5
+
+
+async def test_a_manager_is_a_component() -> None:
+    told: list[str] = []
+    inner, outer = Manager("inner"), Manager("outer")
+    inner.add(Part("a", told))
+    outer.add(inner)
+    async with outer:
+        assert told == ["+a"]
+    assert told == ["+a", "-a 30"]
