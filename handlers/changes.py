@@ -6,6 +6,7 @@ import msgspec
 
 from ..client.objects import Object
 from ..runtime import clock
+from .background.background import Standing
 from .background.memories import Memory
 from .causation.causes import ChangingCause, Reason
 from .causation.detection import detect_reason
@@ -37,12 +38,14 @@ AT_ONCE = 0.0
 class Changes:
     """The change handling of one object in one attempt.
 
-    `patch` is what is to be written: it begins with what raw event handlers and earlier attempts left.
+    `standing` is that of its daemons and timers. `patch` is what is to be written: it begins with what raw event
+    handlers and earlier attempts left.
     """
 
     env: Environment
     place: Place
     memory: Memory
+    standing: Standing
     patch: Patch = field(default_factory=Patch)
 
     async def handle(self, obj: Object) -> float | None:
@@ -75,7 +78,7 @@ class Changes:
             cause = self._detect(obj)
         if not self.env.registry.prematch(cause):
             answer = await self._write_rest(obj, cause)
-            if cause.reason is Reason.DELETE and answer is not None:
+            if cause.reason is Reason.DELETE and answer is not None and not self.standing.busy:
                 await self._release(answer, cause)
             return self._next_of_fns()
         if cause.reason in QUIET:
@@ -144,10 +147,11 @@ class Changes:
         if metadata.deletion_timestamp is not None:
             return obj
         present = finalizer in (metadata.finalizers or ())
-        needed = self.env.registry.requires_finalizer(self.place.resource, cause)
+        exited = self.standing.exited
+        needed = self.env.registry.requires_finalizer(self.place.resource, cause, excluded=exited)
         if needed and not present:
             return await self._writer(cause).add_finalizer(obj, finalizer)
-        if present and not needed:
+        if present and not needed and not self.standing.busy:
             cause.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
             return await self._writer(cause).remove_finalizer(obj, finalizer)
         return obj
@@ -225,6 +229,10 @@ class Changes:
         essence = self.memory.seen_essence if self.memory.seen_essence is not None else pristine
         start = round_.base
         releasing = done and cause.reason is Reason.DELETE
+        if releasing and self.standing.busy:
+            # The records stay: the delete handlers are not to run again when the daemons have ended.
+            await round_.conclude(None, hold=True)
+            return self._next_of_fns()
         answer = await round_.conclude(None if essence == cause.old or releasing else essence)
         if done:
             if progression.active:

@@ -180,7 +180,7 @@ class _Operator:
         settings = self.stage.settings
         async with Client(self.access or self._source(), _client_settings(settings)) as client:
             env = Environment(self.stage.registry, settings, client, self.lifecycle, self.stage.memo)
-            reconciler = ObjectReconciler(env)
+            reconciler = ObjectReconciler(env, lambda key: controller.queue.add(key))  # noqa: PLW0108 (made below)
             tasks = Tasks("operator")
             # What other managers own of an object is of no use to handlers, and can be half of it.
             factory = Factory(client, _informer_settings(settings), transform=drop_managed_fields)
@@ -203,6 +203,8 @@ class _Operator:
                     raise_flag(self.ready_flag)
                     await stopped
             finally:
+                # Daemons first: what they leave at their ends is written where their objects are still known.
+                await reconciler.background.stop()
                 await observation.stop()
                 await controller.stop(settings.queueing.exit_timeout)
                 await tasks.stop(settings.queueing.exit_timeout)

@@ -14,6 +14,7 @@ from ..client.resources import Key, Resource
 from ..controller.result import Result
 from ..informers.deltas import Delta, DeltaKind
 from ..informers.informer import Informer
+from .background.background import NOBODY, Background
 from .background.memories import Memory
 from .backlog import Backlog
 from .causation.causes import Reason
@@ -36,10 +37,14 @@ class ObjectKey(NamedTuple):
 
 
 class ObjectReconciler:
-    """The reconciler behind all decorators: from a key to the handlers' calls and the object's patch."""
+    """The reconciler behind all decorators: from a key to the handlers' calls and the object's patch.
 
-    def __init__(self, env: Environment) -> None:
+    `wake` asks for an attempt of a key soon. Whoever runs the reconciler stops its `background`.
+    """
+
+    def __init__(self, env: Environment, wake: Callable[[ObjectKey], None]) -> None:
         self._env = env
+        self.background = Background(env, lambda resource, key: wake(ObjectKey(resource, key.namespace, key.name)))
         self._informers: dict[tuple[Resource, str | None], Informer] = {}
         self._backlogs: dict[ObjectKey, Backlog] = {}
 
@@ -54,7 +59,7 @@ class ObjectReconciler:
 
         def trigger(delta: Delta) -> Iterable[ObjectKey]:
             gone = delta.kind is DeltaKind.DELETED
-            if delta.kind is DeltaKind.SYNCED or (delta.echo and not raw and not gone):
+            if delta.kind is DeltaKind.SYNCED or (delta.echo and not gone and not raw and not interest.spawning):
                 return ()
             obj = delta.object
             key = ObjectKey(resource, obj.namespace, obj.name)
@@ -62,6 +67,7 @@ class ObjectReconciler:
                 self._backlogs.setdefault(key, Backlog()).add(delta)
             if not gone and (interest.changing or interest.spawning):
                 self._env.memories.recall(obj.uid, initial=delta.wire_type is None)
+                self.background.show(obj)
             return (key,)
 
         return trigger
@@ -78,6 +84,7 @@ class ObjectReconciler:
             del self._backlogs[key]
         for obj in informer.store.values():
             self._env.memories.forget(obj.uid)
+        self.background.dismiss(informer.resource, informer.namespace)
 
     # What is done about it: called by the controller, one attempt of a key at a time.
 
@@ -127,14 +134,21 @@ class ObjectReconciler:
             logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
             logger.debug(QUIET[Reason.GONE])
         self._env.memories.forget(obj.uid)
+        self.background.part(obj.uid)
 
     async def _advance(self, obj: Object, place: Place) -> float | None:
-        if self._env.registry.handles(place.resource).changing:
-            return await Changes(self._env, place, self._env.memories.recall(obj.uid)).handle(obj)
-        memory = self._env.memories.find(obj.uid)
-        if memory is None or not (memory.unwritten or memory.fns):
+        interest = self._env.registry.handles(place.resource)
+        if interest.changing or interest.spawning:
+            memory = self._env.memories.recall(obj.uid)
+            standing = await self.background.observe(obj, place, memory) if interest.spawning else NOBODY
+            latest = place.latest() if interest.spawning else obj
+            if latest is None or latest.uid != obj.uid:
+                return None
+            return await Changes(self._env, place, memory, standing).handle(latest)
+        known = self._env.memories.find(obj.uid)
+        if known is None or not (known.unwritten or known.fns):
             return None
-        return await write_left(obj, place, memory, self._env)
+        return await write_left(obj, place, known, self._env)
 
     # An object whose attempts fail for reasons that are not its handlers'.
 

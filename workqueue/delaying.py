@@ -53,6 +53,13 @@ class DelayingQueue(Queue[K]):
             )
         self._loop.call_soon_threadsafe(lambda: self.add_after(key, after, priority=priority))
 
+    def discard(self, key: K) -> bool:
+        """Strike a delayed key out; one that waits already, or is in work, stays. Tells whether it was delayed."""
+        found = self._schedule.discard(key)
+        if found:
+            self._arm()
+        return found
+
     def _put_at(self, key: K, time: float, priority: int) -> None:
         if self._schedule.add(key, time, priority):
             self._arm()

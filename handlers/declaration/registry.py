@@ -184,6 +184,10 @@ class OperatorRegistry:
         """All handlers of changes of a resource, duplicates included: whose progress may be found on its objects."""
         return self._changing.of(resource)
 
+    def spawning_specs(self, resource: Resource) -> tuple[SpawningSpec, ...]:
+        """All daemons and timers of a resource, duplicates included."""
+        return self._spawning.of(resource)
+
     def webhooks(self, resource: Resource | None = None) -> tuple[WebhookSpec, ...]:
         """All admission handlers, or those for a resource."""
         return tuple(self._webhooks) if resource is None else self._webhooks.of(resource)

@@ -196,17 +196,18 @@ class Round:
             self._start_checkpoint()
             await self._settle_checkpoint()
 
-    async def conclude(self, essence: BodyEssence | None) -> Object | None:
+    async def conclude(self, essence: BodyEssence | None, *, hold: bool = False) -> Object | None:
         """Write what was gathered, with the records, as the round's one write; give the newest version of the object.
 
-        When every handler is finished the records are purged and `essence` becomes the diff-base (None: leave it).
+        When every handler is finished the records are purged and `essence` becomes the diff-base (None: leave it); with
+        `hold` the records stay all the same, so that the handlers are not called again while the object waits.
         None is given back when the object vanished.
         """
         if self.vanished:
             return None
         persistence = self._around.settings.persistence
         body, patch = Body(self.base.body()), self.gathered
-        if self.progression.done:
+        if self.progression.done and not hold:
             self.progression.purge(body, patch, persistence.progress_storage)
             if essence is not None:
                 persistence.diffbase_storage.store(body=body, patch=patch, essence=essence)

@@ -1,0 +1,205 @@
+"""A companion is a daemon or a timer of one object: what both kinds share, and the object that they accompany."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...client.objects import Object
+from ...client.rest import Client
+from ...runtime import clock
+from ..causation.causes import DaemonCause
+from ..causation.patch import Patch, PatchFn
+from ..causation.views import Body
+from ..declaration.registry import OperatorRegistry
+from ..declaration.specs import HandlerId, SpawningSpec
+from ..execution.application import Copy, Writer, is_refused_for_good
+from ..execution.attempts import Call, attempt
+from ..execution.invocation import is_async
+from ..execution.outcomes import Outcome, label
+from ..execution.progression import Progress
+from ..execution.rounds import deliver
+from ..loggers import ObjectLogger
+from ..settings import OperatorSettings
+from .stoppers import Stopper
+
+_objects = logging.getLogger("kopf.objects")
+
+SpecT = TypeVar("SpecT", bound=SpawningSpec)
+
+
+class Ground(Protocol):
+    """What companions need of the operator they belong to."""
+
+    @property
+    def registry(self) -> OperatorRegistry:
+        """The declared handlers."""
+
+    @property
+    def settings(self) -> OperatorSettings:
+        """The settings."""
+
+    @property
+    def client(self) -> Client:
+        """The way to the server."""
+
+    @property
+    def memo(self) -> Any:
+        """The operator's memo."""
+
+    @property
+    def indices(self) -> Mapping[str, Any]:
+        """What every handler gets by name."""
+
+
+class Whereabouts(Copy, Protocol):
+    """Where an object lives for the process: the local copy under its namespace and name."""
+
+    def latest(self) -> Object | None:
+        """The newest known version, own writes included; None when there is no object of the name."""
+
+
+class Host:
+    """An object with companions.
+
+    `obj` is the version that was observed last, `mark` what of it counts as a change for idle timers, `changed` when that
+    changed (loop time). `exited` are the ids of companions that ended by themselves: they are not started again. `initial`:
+    it was there before this process, or before a pause.
+    """
+
+    __slots__ = ("_shown", "changed", "companions", "exited", "initial", "mark", "memo", "obj", "place")
+
+    def __init__(self, obj: Object, place: Whereabouts, memo: Any, *, initial: bool) -> None:
+        self.obj = obj
+        self.place = place
+        self.memo = memo
+        self.initial = initial
+        self.exited: set[HandlerId] = set()
+        self.companions: dict[HandlerId, Companion[Any]] = {}
+        self.mark: object = None
+        self.changed = asyncio.get_running_loop().time()
+        self._shown: list[Body] = []
+
+    def current(self) -> Object | None:
+        """The newest known version; None when the object is gone, whoever has its name now."""
+        latest = self.place.latest()
+        return latest if latest is not None and latest.uid == self.obj.uid else None
+
+    def logger(self, settings: OperatorSettings) -> ObjectLogger:
+        """A logger that speaks of the object."""
+        return ObjectLogger(body=Body(self.obj.body()), settings=settings)
+
+    @contextmanager
+    def showing(self, body: Body) -> Iterator[None]:
+        """Let a body show the newest version of the object for as long as the context lasts."""
+        self._shown.append(body)
+        try:
+            yield
+        finally:
+            # By identity: bodies are equal by their content.
+            self._shown = [shown for shown in self._shown if shown is not body]
+
+    def show(self, obj: Object) -> None:
+        """Take in a version of the object; running companions see it in their arguments at once."""
+        if obj is self.obj:
+            return
+        self.obj = obj
+        for body in self._shown:
+            # Each has a decoded copy of its own, so that a mutation reaches no neighbour.
+            body._replace_with(obj.body())
+
+
+class Companion(Generic[SpecT]):
+    """One daemon or timer of one object.
+
+    `left` are functions of `patch.fns` that a conflict left over: they go with the next attempt. `task` runs its function,
+    now or for all its life; `waiter` waits for its end once it was asked to.
+    """
+
+    __slots__ = ("abandoned", "ground", "host", "left", "progress", "spec", "stopper", "task", "waiter")
+
+    def __init__(self, spec: SpecT, host: Host, ground: Ground) -> None:
+        self.spec = spec
+        self.host = host
+        self.ground = ground
+        self.stopper = Stopper()
+        self.progress: Progress | None = None
+        self.left: list[PatchFn] = []
+        self.task: asyncio.Task[None] | None = None
+        self.waiter: asyncio.Task[None] | None = None
+        self.abandoned = False
+
+    def __str__(self) -> str:
+        return f"{self.spec.id} of {self.host.obj.key}"
+
+    @property
+    def running(self) -> bool:
+        """Whether its function runs, or is going to."""
+        return self.task is not None and not self.task.done()
+
+    def log(self, text: str, *args: object, level: int) -> None:
+        """Log a sentence that begins with the name of the handler."""
+        if _objects.isEnabledFor(level):
+            self.host.logger(self.ground.settings).log(level, f"%s {text}", label(self.spec), *args)
+
+    def cause(self, obj: Object, patch: Patch) -> DaemonCause:
+        """Why its function is called now, for a version of the object."""
+        body = Body(obj.body())
+        return DaemonCause(
+            logger=ObjectLogger(body=body, settings=self.ground.settings),
+            memo=self.host.memo,
+            indices=self.ground.indices,
+            resource=self.host.place.resource,
+            patch=patch,
+            body=body,
+            stopper=self.stopper,
+        )
+
+    async def call(self, cause: DaemonCause, executor: Executor | None = None) -> Outcome:
+        """Attempt the function once, and gather its result and the record of the attempt."""
+        progress = self.progress or Progress(started=clock.now())
+        checker = self.stopper.checker(in_thread=not is_async(self.spec.fn))
+        call = Call(self.spec, cause, progress, extra={"stopped": checker}, executor=executor)
+        with self.host.showing(cause.body):
+            outcome = await attempt(call, self.ground.settings)
+        self.progress = None if outcome.final else progress.after(outcome, clock.now())
+        if outcome.result is not None:
+            deliver(cause.patch, self.spec.id, outcome.result)
+        return outcome
+
+    async def write(self, patch: Patch, *, again: bool) -> None:
+        """Bring what an attempt left to the object; errors of the server are tried again as the settings say.
+
+        `again`: there will be another attempt, with which functions that met a conflict can go. Never raises an error of the
+        server: what it refuses for good, and what is left when the end was asked for, is logged and dropped.
+        """
+        if not patch:
+            return
+        settings = self.ground.settings
+        logger = self.host.logger(settings)
+        writer = Writer(self.ground.client, self.host.place, logger)
+        delays = list(settings.queueing.error_delays)
+        tries = 0
+        while patch:
+            base = self.host.current()
+            if base is None:
+                logger.debug("Patching was skipped: the object does not exist anymore.")
+                return
+            try:
+                answer, left = await writer.write(base, patch)
+            except Exception as exc:  # the companion goes on, whatever the server says
+                if is_refused_for_good(exc) or self.stopper.is_set() or not delays:
+                    self.log("left a patch that could not be written and is dropped: %r", exc, level=logging.ERROR)
+                    return
+                self.log("left a patch that could not be written; it will be tried again: %r", exc, level=logging.ERROR)
+            else:
+                if answer is None or not left:
+                    return
+                if again or self.stopper.is_set() or not delays:
+                    self.left = left
+                    return
+                patch = Patch(fns=left)
+            await self.stopper.wait(delays[min(tries, len(delays) - 1)])
+            tries += 1
