@@ -80,6 +80,7 @@ class Observation:
     _warned: frozenset[str] = frozenset()
     _crds: Informer | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _following: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start(self, tasks: Tasks) -> None:
         """Look at the cluster once and serve what is there; then follow its resource definitions until stopped.
@@ -89,11 +90,17 @@ class Observation:
         await self.scan()
         if self.rescan:
             self._crds = self.factory.informer(CRDS)
-            tasks.spawn(self._follow_definitions(self._crds), name="resource definitions")
-            tasks.spawn(self._rescan_on_change(), name="discovery")
+            self._following = [
+                tasks.spawn(self._follow_definitions(self._crds), name="resource definitions"),
+                tasks.spawn(self._rescan_on_change(), name="discovery"),
+            ]
 
     async def stop(self) -> None:
         """Serve nothing any more. What is in work goes on; nothing new comes."""
+        # Who looks at the cluster would begin to serve again what is dismissed here.
+        for task in self._following:
+            task.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
         if self._crds is not None:
             await self.factory.release(self._crds)
         for place in list(self._served):

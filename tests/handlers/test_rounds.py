@@ -5,9 +5,8 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 import ctl
+import pytest
 from ctl.client.resources import Resource
 
 from .world import FINALIZER, KEX, LAST, PLAIN, Calls, P, World, rest
@@ -175,7 +174,7 @@ async def test_the_finalizer_lands_before_any_handler_runs(world: World) -> None
         await world.delete()
         await world.gone()
     assert [found["metadata"]["finalizers"] for found in at_call] == [[FINALIZER], [FINALIZER]]
-    adding, writing, removing = world.writes()
+    adding, _, removing = world.writes()
     assert [request.content_type for request in world.writes()] == [JSON, MERGE, JSON]
     assert adding.json() == [
         {"op": "test", "path": "/metadata/resourceVersion", "value": version},
