@@ -68,6 +68,8 @@ class Answer:
 def answer_refusal(refused: status.Refused) -> Answer:
     """The answer that a refusal is."""
     headers: dict[str, str] = {}
+    if isinstance(refused, status.Unrouted):
+        return Answer(refused.code, refused.message.encode(), "text/plain; charset=utf-8")
     if refused.details and "retryAfterSeconds" in refused.details:
         headers["Retry-After"] = str(refused.details["retryAfterSeconds"])
     return Answer(refused.code, msgspec.json.encode(refused.status()), JSON, headers)
@@ -125,9 +127,12 @@ class Api:
                 return _document(head | discovery.api_group(self._registry, group))
             case ["api", version]:
                 return _document(discovery.api_resources(self._registry, "", version))
-            case ["apis", group, version]:
-                return _document(discovery.api_resources(self._registry, group, version))
-        return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            case ["apis", group, version, *_]:
+                listed = discovery.api_resources(self._registry, group, version) if len(parts) == 3 else None
+                if listed is None:
+                    raise self._missing(group)
+                return _document(listed)
+        raise status.Unrouted
 
     def _resource(self, request: Request, call: Call, version: tuple[str, str], rest: list[str]) -> Answer | View:
         target = self._target(version, rest)
@@ -142,6 +147,11 @@ class Api:
         self._cascades.settle(call)
         return found
 
+    def _missing(self, group: str) -> status.Refused:
+        """The 404 of what a group does not serve: built-in groups answer with a Status, others are no route at all."""
+        custom = all(resource.custom for resource in self._registry if resource.group == group)
+        return status.Unrouted() if custom else status.no_such_path()
+
     def _target(self, version: tuple[str, str], rest: list[str]) -> Target:
         """What a path below a group and version is about. Raises a 404."""
         namespace: str | None = None
@@ -149,7 +159,7 @@ class Api:
             namespace, rest = rest[1], rest[2:]
         resource = self._registry.find(*version, rest[0])
         if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
-            raise status.no_such_path()
+            raise self._missing(version[0])
         name = rest[1] if len(rest) > 1 else ""
         subresource = rest[2] if len(rest) > 2 else ""
         if subresource and not (subresource == "status" and resource.has_status):
@@ -246,7 +256,7 @@ def _body(request: Request, expected: str) -> Any:
     """The decoded body of a write. Raises a 415 or a 400."""
     kind = request.content_type.partition(";")[0].strip() or JSON
     try:
-        if kind in (JSON, "application/octet-stream", "text/plain"):
+        if kind == JSON:
             return msgspec.json.decode(request.body)
         if kind == "application/yaml":
             return yaml.safe_load(request.body)

@@ -1,8 +1,8 @@
 """Cascades do what the server's controllers do after a write: namespaces, definitions, owners."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from . import definitions, deletion
 from .deletion import DeleteOptions
@@ -13,6 +13,16 @@ from .store import Store
 from .verbs import Call, Target, Verbs
 
 
+class Streams(Protocol):
+    """The open watches, as far as definitions have a say in them."""
+
+    def end_bucket(self, bucket: str) -> None:
+        """End all watches of a kind that is no longer served."""
+
+    def restart_bucket(self, bucket: str) -> None:
+        """End all watches of a kind whose definition changed; older versions of it are expired for them."""
+
+
 class Cascades:
     """The follow-up of changes, done by `settle` after each write and before its answer is sent.
 
@@ -20,11 +30,11 @@ class Cascades:
     namespace is gone, dependents of a deleted owner are deleted. On the real server this takes a moment.
     """
 
-    def __init__(self, store: Store, registry: Registry, verbs: Verbs, on_unserved: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, registry: Registry, verbs: Verbs, streams: Streams) -> None:
         self._store = store
         self._registry = registry
         self._verbs = verbs
-        self._on_unserved = on_unserved
+        self._streams = streams
         self._pending: deque[Change] = deque()
         # Invariant: for each uid the places of the stored objects that name it as an owner.
         self._dependents: dict[str, set[tuple[str, str]]] = {}
@@ -70,9 +80,11 @@ class Cascades:
         body = change.object.decode()
         if change.type == "DELETED":
             self._registry.uninstall(change.object.name)
-            self._on_unserved(change.object.name)
+            self._streams.end_bucket(change.object.name)
             return
         self._registry.install(body)
+        if change.previous is not None and _respecified(change.previous.decode(), body):
+            self._streams.restart_bucket(change.object.name)
         resource = self._registry.of_bucket(definitions.BUCKET)
         current = self._store.get(resource, None, change.object.name)
         if current is None or current.version != change.version:
@@ -170,6 +182,11 @@ class Cascades:
         current = self._store.get(resource, stored.namespace or None, stored.name)
         if current is not None:
             self._verbs.edit(resource, current, lambda body: _without_finalizer(body, finalizer))
+
+
+def _respecified(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a definition that stays has another spec than before."""
+    return bool(before["spec"] != after["spec"]) and "deletionTimestamp" not in after["metadata"]
 
 
 def _named(name: str) -> Stored:

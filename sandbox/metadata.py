@@ -152,15 +152,20 @@ def qualified_problem(name: str) -> str | None:
     return None if re.fullmatch(_QUALIFIED, part) else _QUALIFIED_HELP
 
 
+def label_value_problem(value: str) -> str | None:
+    """What is wrong with the value of a label."""
+    if len(value) > 63:
+        return "must be no more than 63 bytes"
+    return None if re.fullmatch(_LABEL_VALUE, value) else _VALUE_HELP
+
+
 def _maps(metadata: Mapping[str, Any]) -> list[Cause]:
     causes: list[Cause] = []
     for key, value in metadata.get("labels", {}).items():
         if problem := qualified_problem(key):
             causes.append(wrong("metadata.labels", key, problem))
-        if len(value) > 63:
-            causes.append(wrong("metadata.labels", value, "must be no more than 63 bytes"))
-        elif not re.fullmatch(_LABEL_VALUE, value):
-            causes.append(wrong("metadata.labels", value, _VALUE_HELP))
+        if problem := label_value_problem(value):
+            causes.append(wrong("metadata.labels", value, problem))
     annotations: Mapping[str, str] = metadata.get("annotations", {})
     named = [(key, qualified_problem(key.lower())) for key in annotations]
     causes += [wrong("metadata.annotations", key, problem) for key, problem in named if problem]

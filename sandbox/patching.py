@@ -35,8 +35,17 @@ def merge(target: Any, patch: Any) -> Any:
         elif isinstance(value, Mapping):
             found[key] = merge(found.get(key), value)
         else:
-            found[key] = value
+            found[key] = value if isinstance(found.get(key), Mapping) else _pruned(value)
     return found
+
+
+def _pruned(value: Any) -> Any:
+    """The value without nulls in the objects of its lists: RFC 7386 would keep them, the real server does not."""
+    if isinstance(value, list):
+        return [_pruned(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _pruned(item) for key, item in value.items() if item is not None}
+    return value
 
 
 class _Test(jsonpatch.TestOperation):
@@ -87,7 +96,7 @@ def _json_patch(target: dict[str, Any], operations: Any) -> Any:
 def check_type(kind: str, *, custom: bool) -> None:
     """Raise a 415 for a content type that is no patch, or no patch that the kind takes."""
     accepted = _CUSTOM_TYPES if custom else _BUILTIN_TYPES
-    if kind not in _BUILTIN_TYPES:
+    if kind not in accepted and not custom:
         raise Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if kind == APPLY_PATCH:
         served = ", ".join(accepted[:-1])

@@ -98,6 +98,7 @@ def selection_of(resource: Resource, namespace: str | None, query: Mapping[str, 
 
 def check_list(query: Mapping[str, str]) -> None:
     """Raise a 422 for list parameters that contradict each other."""
+    timeout_of(query)
     causes: list[Cause] = []
     field, match = "resourceVersionMatch", query.get("resourceVersionMatch", "")
     version = query.get("resourceVersion", "")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from .conversion import field_label
+from .metadata import label_value_problem
 from .resources import Resource
 from .status import bad_request
 
@@ -76,6 +77,10 @@ def _label_term(text: str) -> Requirement:
         raise bad_request(f'unable to parse requirement: found "{term}", expected: key, operator and values')
     if not _KEY.match(requirement.key):
         raise bad_request(f'unable to parse requirement: <nil>: Invalid value: "{requirement.key}": not a label key')
+    for index, value in enumerate(requirement.values if requirement.operator not in "<>" else ()):
+        if problem := label_value_problem(value):
+            found_at = f"values[{index}][{requirement.key}]"
+            raise bad_request(f'unable to parse requirement: {found_at}: Invalid value: "{value}": {problem}')
     if requirement.operator in "<>" and not next(iter(requirement.values)).lstrip("-").isdigit():
         raise bad_request("unable to parse requirement: values: for 'Gt', 'Lt' operators, the value must be an integer")
     return requirement

@@ -65,7 +65,7 @@ class Sandbox:
         self._verbs = Verbs(self.store)
         wiring = WireSettings(self._now, settings.bookmark_interval, settings.watch_timeout, settings.tokens)
         self._hub = Hub(self.store, self._now, settings.watch_buffer)
-        self._cascades = Cascades(self.store, self.registry, self._verbs, self._hub.end_bucket)
+        self._cascades = Cascades(self.store, self.registry, self._verbs, self._hub)
         self._api = Api(self.store, self.registry, self._cascades, self._verbs)
         self._wire = Wire(self._api, self._hub, wiring)
         self._listener: Listener | None = None

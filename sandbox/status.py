@@ -46,6 +46,13 @@ class Refused(Exception):
         return body
 
 
+class Unrouted(Refused):
+    """A 404 for a path that nothing at all is served at: the answer is plain text, no Status."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found\n")
+
+
 class Mistyped(Refused):
     """A value of a type that the kind does not have there; `words` are the decoder's."""
 

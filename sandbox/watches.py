@@ -11,7 +11,7 @@ from .reading import check_watch, version_of
 from .rendering import Form
 from .resources import Resource
 from .selecting import Selection
-from .status import Refused, too_new
+from .status import Refused, expired, too_new
 from .store import Store, chosen, stamp
 
 _TRUE: Final = ("true", "1")
@@ -104,6 +104,8 @@ class Hub:
         self._now = now
         self._limit = limit
         self._feeds: dict[str, list[Feed]] = {}
+        # Invariant: for each kind that was restarted, the version at which it was.
+        self._restarted: dict[str, int] = {}
         store.listen(self._publish)
 
     def __len__(self) -> int:
@@ -147,6 +149,9 @@ class Hub:
             feed.offer(lines, bounded=False)
 
     def _past(self, feed: Feed, version: int) -> None:
+        restarted = self._restarted.get(feed.view.resource.bucket, 0)
+        if version and version < restarted:
+            raise expired(f"too old resource version: {version} ({restarted})")
         for change in self._store.history.since(version or self._store.history.current, feed.view.resource.bucket):
             if (line := self._line(feed.view, change)) is not None:
                 feed.offer(line, bounded=False)
@@ -170,6 +175,15 @@ class Hub:
         """End all feeds of a kind that is no longer served."""
         for feed in self._feeds.pop(bucket, []):
             feed.end()
+
+    def restart_bucket(self, bucket: str) -> None:
+        """End all feeds of a kind whose definition changed, and forget its changes before now.
+
+        The real server builds a new watch cache then, so that a client that resumes from an older version
+        is told that it is expired. Lists of older versions are answered on.
+        """
+        self.end_bucket(bucket)
+        self._restarted[bucket] = self._store.history.current
 
     def end_all(self) -> None:
         """End all feeds: the server stops."""
