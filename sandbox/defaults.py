@@ -1,13 +1,12 @@
 """Built-in kinds are given the defaults that the real server writes into new objects."""
 
 import base64
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from . import definitions
-from .metadata import mistyped
 from .resources import Resource
-from .status import Cause, wrong
 
 _EMPTY_STATUS: Final = frozenset(
     {
@@ -113,9 +112,45 @@ def fold_secret(body: dict[str, Any]) -> None:
 def _service(body: dict[str, Any]) -> None:
     spec = _stanza(body, "spec")
     _fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    if spec["type"] != "ExternalName":
+        _fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster"})
     for port in spec.get("ports") or ():
         if isinstance(port, dict):
             _fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
+
+
+def _address(body: dict[str, Any]) -> None:
+    """Give a new Service the address that follows from its uid; a real server keeps book of them."""
+    spec = body["spec"]
+    if spec["type"] == "ExternalName":
+        return
+    number = zlib.crc32(body["metadata"]["uid"].encode())
+    _fill(spec, {"clusterIP": f"10.{96 + number % 16}.{number // 16 % 256}.{1 + number // 4096 % 254}"})
+    _fill(spec, {"clusterIPs": [spec["clusterIP"]]})
+
+
+def _job(body: dict[str, Any]) -> None:
+    _workload(body)
+    spec = body["spec"]
+    _fill(spec, {"backoffLimit": 6, "completionMode": "NonIndexed", "podReplacementPolicy": "TerminatingOrFailed"})
+    for field, value in (("suspend", False), ("manualSelector", False)):
+        spec.setdefault(field, value)
+    if "parallelism" not in spec and "completions" not in spec:
+        spec["completions"] = 1
+    _fill(spec, {"parallelism": 1})
+
+
+def _claim_pods(body: dict[str, Any]) -> None:
+    """Let a new Job select its own pods by its uid, unless it selects by hand."""
+    spec, meta = body["spec"], body["metadata"]
+    if spec["manualSelector"]:
+        return
+    own = {"controller-uid": meta["uid"], "job-name": meta["name"]}
+    labels = {**{f"batch.kubernetes.io/{key}": value for key, value in own.items()}, **own}
+    template = _stanza(spec["template"], "metadata")
+    template["labels"] = {**(template.get("labels") or {}), **labels}
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": meta["uid"]}}
+    meta.setdefault("labels", dict(template["labels"]))
 
 
 def _event(body: dict[str, Any]) -> None:
@@ -140,8 +175,14 @@ _DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "replicasets.apps": _replicas,
     "statefulsets.apps": _replicas,
     "daemonsets.apps": _workload,
-    "jobs.batch": _workload,
+    "jobs.batch": _job,
     definitions.BUCKET: definitions.complete,
+}
+_BEGINNINGS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
+    "namespaces": _namespace,
+    "services": _address,
+    "jobs.batch": _claim_pods,
+    definitions.BUCKET: definitions.begin,
 }
 _NEW_STATUS: Final[dict[str, dict[str, Any]]] = {
     "namespaces": {"phase": "Active"},
@@ -149,21 +190,6 @@ _NEW_STATUS: Final[dict[str, dict[str, Any]]] = {
     "services": {"loadBalancer": {}},
     "persistentvolumeclaims": {"phase": "Pending"},
 }
-_TEXTS: Final[dict[str, tuple[str, ...]]] = {
-    "configmaps": ("data", "binaryData"),
-    "secrets": ("data", "stringData"),
-}
-
-
-def check_types(resource: Resource, body: Mapping[str, Any]) -> None:
-    """Raise a 400 for values other than text where a built-in kind is a map of texts."""
-    for stanza in _TEXTS.get(resource.bucket, ()):
-        values = body.get(stanza)
-        if values is not None and not isinstance(values, dict):
-            raise mistyped(resource, f"{resource.kind}.{stanza}", values, "map[string]string")
-        for value in (values or {}).values():
-            if value is not None and not isinstance(value, str):
-                raise mistyped(resource, f"{resource.kind}.{stanza}", value, "string")
 
 
 def fill(resource: Resource, body: dict[str, Any]) -> None:
@@ -171,10 +197,8 @@ def fill(resource: Resource, body: dict[str, Any]) -> None:
     if resource.custom:
         return
     complete(resource, body)
-    if resource.bucket == "namespaces":
-        _namespace(body)
-    elif resource.bucket == definitions.BUCKET:
-        definitions.begin(body)
+    if found := _BEGINNINGS.get(resource.bucket):
+        found(body)
     if resource.bucket in _NEW_STATUS:
         body["status"] = dict(_NEW_STATUS[resource.bucket])
     elif resource.bucket in _EMPTY_STATUS:
@@ -185,16 +209,3 @@ def complete(resource: Resource, body: dict[str, Any]) -> None:
     """Write the defaults of a built-in kind into a body where nothing is given, in place."""
     if not resource.custom and (found := _DEFAULTS.get(resource.bucket)):
         found(body)
-
-
-def problems(resource: Resource, body: Mapping[str, Any]) -> list[Cause]:
-    """What is wrong with a body apart from its metadata, for the kinds that are checked at all."""
-    if resource.bucket == definitions.BUCKET:
-        return definitions.problems(body)
-    if resource.bucket != "events":
-        return []
-    about = (body.get("involvedObject") or {}).get("namespace") or ""
-    place = body["metadata"].get("namespace", "")
-    if about == place or (not about and place == "default"):
-        return []
-    return [wrong("involvedObject.namespace", about, "does not match event.namespace")]

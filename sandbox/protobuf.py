@@ -54,6 +54,17 @@ def _schema() -> dict[str, dict[int, Field]]:
 
 
 _SCHEMA: Final = _schema()
+# The top-level fields of the built-in kinds that are known here.
+_TOP_LEVEL: Final = {
+    kind: frozenset(name for name, _ in fields.values())
+    for kind, fields in _SCHEMA.items()
+    if fields.get(1) == ("metadata", "ObjectMeta")
+}
+
+
+def top_level(kind: str) -> frozenset[str] | None:
+    """The names of a built-in kind's top-level fields; None when the kind is not known here."""
+    return _TOP_LEVEL.get(kind)
 
 
 class _Malformed(Exception):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from . import conversion, defaults, definitions, deletion, metadata, patching, status, updating
+from . import conversion, defaults, definitions, deletion, metadata, patching, protobuf, status, updating
 from .deletion import DeleteOptions
 from .history import Stored
 from .resources import Resource, object_key
@@ -225,7 +225,12 @@ def _bare(resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
     _check_kind(resource, body)
     new = {"metadata": metadata.clean(resource, body.get("metadata"))}
     stored = conversion.inward(resource, body)
-    new.update({key: value for key, value in stored.items() if key not in ("apiVersion", "kind", "metadata")})
+    # Unknown fields of built-in kinds are dropped, as Go's decoder does (here on the top level only).
+    known = None if resource.custom else protobuf.top_level(resource.kind)
+    dropped = {"apiVersion", "kind", "metadata"}
+    if known is not None:
+        dropped |= stored.keys() - known - {"stringData"}
+    new.update({key: value for key, value in stored.items() if key not in dropped})
     defaults.check_types(resource, new)
     return new
 
