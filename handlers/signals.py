@@ -22,7 +22,7 @@ def caught(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
     def note(signum: int, _frame: object) -> None:
         loop.call_soon_threadsafe(stop, signal.Signals(signum))
 
-    before: dict[int, object] = {}
+    before: dict[signal.Signals, object] = {}
     defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     for number, default in defaults.items():
         if signal.getsignal(number) in {default, signal.SIG_DFL}:

@@ -30,6 +30,15 @@ async def test_it_serves_until_it_is_told_to_stop(signum: signal.Signals, tmp_pa
         assert not kubeconfig.exists()
 
 
+async def test_it_works_without_uvloop_too(tmp_path: Path) -> None:
+    (tmp_path / "uvloop.py").write_text("raise ImportError('hidden by the test')\n")
+    async with command("sandbox", "--debug", env={"PYTHONPATH": str(tmp_path)}) as sandbox:
+        async with Client(load_access(await sandbox.kubeconfig())) as client:
+            assert await client.list(CRDS) == []
+        assert await sandbox.end(signal.SIGINT) == 0
+    assert "Using selector" in sandbox.output  # asyncio's own loop says so when it is made
+
+
 async def test_port_and_kubeconfig_can_be_chosen(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
