@@ -17,7 +17,6 @@ from .failures import explained
 from .loading import load
 from .loops import new_loop, run_in
 from .options import Option, logging_options
-from .server import Serving, instructions, serving_beside
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +114,9 @@ def run(controls: CLIControls, /, **given: Any) -> None:
     install_as_kopf()
     with contextlib.ExitStack() as stack:
         if options.sandbox:
+            # Imported only here: an operator in a cluster has no use for an API server of its own.
+            from .server import Serving, instructions, serving_beside
+
             kubeconfig = stack.enter_context(serving_beside(Serving(manifests=options.manifests)))
             stack.enter_context(_environment("KUBECONFIG", str(kubeconfig)))
             click.echo(
