@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from . import on
     from .cli.alias import install_as_kopf
     from .client.resources import Resource
+    from .handlers.background.stoppers import (
+        AsyncDaemonStopperChecker,
+        DaemonStopped,
+        DaemonStoppingReason,
+        SyncDaemonStopperChecker,
+    )
     from .handlers.causation.causes import Reason
     from .handlers.causation.diffs import Diff, DiffItem, DiffOperation
     from .handlers.causation.fields import FieldPath, FieldSpec
@@ -74,7 +80,7 @@ if TYPE_CHECKING:
         SmartProgressStorage,
         StatusProgressStorage,
     )
-    from .on import register, subhandler
+    from .on import daemon, register, subhandler, timer
     from .runtime.logs import LogFormat, Logger
 
 __all__ = [
@@ -86,9 +92,12 @@ __all__ = [
     "Annotations",
     "AnnotationsDiffBaseStorage",
     "AnnotationsProgressStorage",
+    "AsyncDaemonStopperChecker",
     "Body",
     "BodyEssence",
     "ConnectionInfo",
+    "DaemonStopped",
+    "DaemonStoppingReason",
     "Diff",
     "DiffBaseStorage",
     "DiffItem",
@@ -129,11 +138,13 @@ __all__ = [
     "Status",
     "StatusDiffBaseStorage",
     "StatusProgressStorage",
+    "SyncDaemonStopperChecker",
     "TemporaryError",
     "__version__",
     "all_",
     "any_",
     "configure",
+    "daemon",
     "execute",
     "get_default_lifecycle",
     "get_default_registry",
@@ -155,6 +166,7 @@ __all__ = [
     "set_default_registry",
     "spawn_tasks",
     "subhandler",
+    "timer",
 ]
 
 

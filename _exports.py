@@ -13,6 +13,9 @@ EXPORTS: Final[Mapping[str, str]] = {
     for module, names in {
         "cli.alias": "install_as_kopf",
         "client.resources": "Resource",
+        "handlers.background.stoppers": """
+            AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker
+        """,
         "handlers.causation.causes": "Reason",
         "handlers.causation.diffs": "Diff DiffItem DiffOperation",
         "handlers.causation.fields": "FieldPath FieldSpec",
@@ -44,7 +47,7 @@ EXPORTS: Final[Mapping[str, str]] = {
             AnnotationsProgressStorage MultiProgressStorage ProgressRecord ProgressStorage SmartProgressStorage
             StatusProgressStorage
         """,
-        "on": "register subhandler",
+        "on": "daemon register subhandler timer",
         "runtime.logs": "LogFormat Logger",
     }.items()
     for name in names.split()
@@ -62,9 +65,8 @@ PENDING: Final[Mapping[str, str]] = {
             event exception info warn
             adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
             remove_owner_reference
-            daemon timer AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker
             index Index Store
-            on.daemon on.index on.probe on.timer
+            on.index on.probe
         """,
         "0.6": """
             on.mutate on.validate Headers SSLPeer UserInfo

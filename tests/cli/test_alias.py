@@ -72,8 +72,8 @@ print(*[name for name in kopf.on.__all__ if getattr(kopf.on, name) is getattr(ct
 print(*[name for name in kopf.on.__all__ if "comes with" in repr(getattr(kopf.on, name))])
 """
     ours, later = printed(code).splitlines()
-    assert ours == "startup cleanup login resume create update delete field event subhandler register"
-    assert later == "probe validate mutate index daemon timer"
+    assert ours == "startup cleanup login resume create update delete field event daemon timer subhandler register"
+    assert later == "probe validate mutate index"
 
 
 def test_the_lifecycles_are_an_attribute_and_no_module() -> None:
