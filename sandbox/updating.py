@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from . import definitions, metadata
-from .defaults import complete, problems
+from .checks import problems
+from .defaults import complete
 from .resources import Resource
 from .status import Cause, Refused, conflict, invalid, wrong
 

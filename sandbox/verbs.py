@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from . import conversion, defaults, definitions, deletion, metadata, patching, protobuf, status, updating
+from . import checks, conversion, defaults, definitions, deletion, metadata, patching, protobuf, status, updating
 from .deletion import DeleteOptions
 from .history import Stored
 from .resources import Resource, object_key
@@ -70,7 +70,7 @@ class Verbs:
         self._check_definition(resource, name)
         _initialise(resource, new, call)
         causes = metadata.problems(resource, new["metadata"])
-        causes += defaults.problems(resource, new)
+        causes += checks.problems(resource, new)
         if causes:
             raise status.invalid(resource.subject, name, causes)
         if self._store.get(resource, target.namespace, name) is not None:
@@ -231,7 +231,7 @@ def _bare(resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
     if known is not None:
         dropped |= stored.keys() - known - {"stringData"}
     new.update({key: value for key, value in stored.items() if key not in dropped})
-    defaults.check_types(resource, new)
+    checks.check_types(resource, new)
     return new
 
 
