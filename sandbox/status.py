@@ -110,6 +110,8 @@ def quoted(value: Any) -> str:
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if isinstance(value, list):
         return "[" + ",".join(quoted(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{quoted(key)}:{quoted(item)}" for key, item in value.items()) + "}"
     if value is True or value is False:
         return str(value).lower()
     return "null" if value is None else str(value)
