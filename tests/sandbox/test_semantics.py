@@ -204,7 +204,8 @@ async def test_oversized_objects_and_bodies(sandbox: Sandbox, http: Http) -> Non
     before = sandbox.history.current
     for size, expected in ((2_000_000, (500, "etcdserver: request is too large")), (3_500_000, None)):
         body = io.BytesIO(json.dumps({"metadata": {"name": "one"}, "data": {"a": "x" * size}}).encode())
-        async with http.session.post(sandbox.url + path, data=body) as response:
+        head = {"Content-Type": "application/json"}
+        async with http.session.post(sandbox.url + path, data=body, headers=head) as response:
             answer = await response.json()
         assert (response.status, answer["message"]) == (expected or (413, "Request entity too large: limit is 3145728"))
     assert sandbox.history.current == before
