@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from . import discovery, openapi, protobuf, reading, rendering, status
+from . import discovery, openapi, patching, protobuf, reading, rendering, scale, status
 from .cascades import Cascades
 from .deletion import options_from
 from .reading import Page
@@ -140,6 +140,8 @@ class Api:
         if verb not in target.resource.verbs:
             raise status.method_not_allowed()
         form = rendering.negotiate(request.accept, request.query)
+        if target.subresource == "scale":
+            return self._scale(request, target, verb, call)
         if verb in ("list", "watch", "get"):
             return self._read(request, target, verb, (form, call.now))
         call = replace(call, dry_run=_dry_run(request.query))
@@ -162,7 +164,7 @@ class Api:
             raise self._missing(version[0])
         name = rest[1] if len(rest) > 1 else ""
         subresource = rest[2] if len(rest) > 2 else ""
-        if subresource and not (subresource == "status" and resource.has_status):
+        if subresource and not scale.subresource(resource, subresource):
             raise status.not_found(resource.subject, name) if resource.custom else status.no_such_path()
         if name and resource.namespaced and namespace is None:
             raise status.no_such_path()
@@ -183,6 +185,25 @@ class Api:
             return View(resource, selection, form)
         page = reading.list_page(self._store, resource, selection, request.query)
         return Answer(200, rendering.page(resource, page, form, now))
+
+    def _scale(self, request: Request, target: Target, verb: str, call: Call) -> Answer:
+        """Read or write the replicas of a workload."""
+        stored = self._store.get(target.resource, target.namespace, target.name)
+        if stored is None:
+            raise status.not_found(target.resource.subject, target.name)
+        if verb == "get":
+            return _document(scale.shown(stored))
+        if verb == "patch":
+            wanted = scale.patched(stored, request.body, request.content_type)
+        elif verb == "update":
+            wanted = _body(request, "Scale")
+        else:
+            raise status.method_not_allowed()
+        call = replace(call, dry_run=_dry_run(request.query))
+        change = scale.change(wanted)
+        changed = self._verbs.patch(replace(target, subresource=""), change, patching.MERGE_PATCH, call)
+        self._cascades.settle(call)
+        return _document(scale.shown(changed))
 
     def _write(self, request: Request, target: Target, verb: str, how: tuple[Form, Call]) -> Answer:
         form, call = how

@@ -2,11 +2,12 @@
 
 from typing import Any, Final
 
+from . import scale
 from .registry import Registry
 from .resources import Resource
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_STATUS_VERBS: Final = ["get", "patch", "update"]
+_SUBRESOURCE_VERBS: Final = ["get", "patch", "update"]
 
 
 def wants_aggregated(accept: str) -> bool:
@@ -48,16 +49,18 @@ def _listed(resource: Resource) -> list[dict[str, Any]]:
         found["shortNames"] = list(resource.short_names)
     if resource.categories:
         found["categories"] = list(resource.categories)
-    if not resource.has_status:
-        return [found]
-    status = {
-        "name": f"{resource.plural}/status",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": _STATUS_VERBS,
-    }
-    return [found, status]
+    entries = [found]
+    for name in _subresources(resource):
+        kind = (
+            {"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {"kind": resource.kind}
+        )
+        head = {"name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced}
+        entries.append({**head, **kind, "verbs": _SUBRESOURCE_VERBS})
+    return entries
+
+
+def _subresources(resource: Resource) -> list[str]:
+    return [name for name in ("scale", "status") if scale.subresource(resource, name)]
 
 
 def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any] | None:
@@ -89,8 +92,11 @@ def _aggregated(resource: Resource) -> dict[str, Any]:
         found["shortNames"] = list(resource.short_names)
     if resource.categories:
         found["categories"] = list(resource.categories)
-    if resource.has_status:
-        found["subresources"] = [{"subresource": "status", "responseKind": kind, "verbs": _STATUS_VERBS}]
+    if names := _subresources(resource):
+        kinds = {"status": kind, "scale": {"group": "autoscaling", "version": "v1", "kind": "Scale"}}
+        found["subresources"] = [
+            {"subresource": name, "responseKind": kinds[name], "verbs": _SUBRESOURCE_VERBS} for name in names
+        ]
     return found
 
 

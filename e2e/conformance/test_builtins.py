@@ -194,7 +194,11 @@ async def test_a_deployment_gets_its_defaults(api: Api, space: Space) -> None:
     scaled = await api.merge(f"{path}/one", {"spec": {"replicas": 3}})
     assert scaled["spec"]["replicas"] == 3
     assert scaled["metadata"]["generation"] == 2
-    assert (await api.get(f"{path}/one/scale"))["spec"] == {"replicas": 3}
+    scale = await api.get(f"{path}/one/scale")
+    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 3})
+    assert (await api.merge(f"{path}/one/scale", {"spec": {"replicas": 4}}))["spec"] == {"replicas": 4}
+    assert (await api.get(f"{path}/one"))["spec"]["replicas"] == 4
+    (await api.call("PUT", f"{path}/one/scale", scale)).refused(409, "Conflict")
 
 
 async def test_a_deployment_whose_selector_misses_its_template_is_refused(api: Api, space: Space) -> None:
