@@ -23,12 +23,17 @@ def caught(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
         loop.call_soon_threadsafe(stop, signal.Signals(signum))
 
     before: dict[signal.Signals, object] = {}
-    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    for number, default in defaults.items():
-        if signal.getsignal(number) in {default, signal.SIG_DFL}:
-            before[number] = signal.signal(number, note)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        if _is_default(signal.getsignal(signum)):
+            before[signum] = signal.signal(signum, note)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+
+
+def _is_default(handler: object) -> bool:
+    """Whether nobody has asked for this signal: Python's own handlers, and the one that asyncio.run puts over Python's."""
+    runner = getattr(getattr(handler, "func", None), "__self__", None)
+    return handler in {signal.SIG_DFL, signal.default_int_handler} or isinstance(runner, asyncio.Runner)
