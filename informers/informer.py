@@ -18,11 +18,12 @@ from .listing import Listing
 from .listwatch import ListWatch, Selection
 from .metrics import ReflectorMetrics
 from .overlays import Name
+from .reader import Reader
 from .reflector import Reflector
 from .scope import Scope
 from .settings import InformerSettings
 from .state import State
-from .store import Reader, Store
+from .store import Store
 from .subscription import Subscription
 from .transform import Transform
 from .writes import Writes

@@ -11,7 +11,7 @@ from ..client.objects import Metadata, Object
 from ..client.resources import Key
 from ..client.selectors import LabelSelector
 from .indexers import by_namespace
-from .store import Reader
+from .reader import Reader
 
 T = TypeVar("T")
 # Inside of the classes below, `list` is a method.

@@ -22,7 +22,7 @@ PATIENCE = 2
 class Overlay:
     """One object as our last answer has it."""
 
-    __slots__ = ("base", "bookmarks", "echoes", "mark", "order", "uid", "written")
+    __slots__ = ("base", "bookmarks", "mark", "order", "uid", "written")
 
     def __init__(self, base: Object | None, uid: str, mark: int) -> None:
         self.base = base
@@ -34,8 +34,6 @@ class Overlay:
         """The version that ends the overlay; None for a deletion, which ends with its event."""
         self.mark = mark
         """The number of the last list that was requested before the answer came."""
-        self.echoes: set[str] = set()
-        """The versions of all our answers that the watch has yet to deliver."""
         self.bookmarks = 0
         """How many came since the deletion."""
 
@@ -91,10 +89,10 @@ class Overlays:
             if overlay is not None and overlay.order is not None and overlay.order <= order:
                 yield key
 
-    def outwaited(self) -> Iterator[Name]:
-        """Count a bookmark; which deletions end because their event should have come long ago."""
+    def outwaited(self) -> Iterator[tuple[Name, str]]:
+        """Count a bookmark; which deletions (by name and uid) end because their event should have come long ago."""
         for name, overlay in list(self._by_name.items()):
             if overlay.order is None:
                 overlay.bookmarks += 1
                 if overlay.bookmarks >= PATIENCE:
-                    yield name
+                    yield name, overlay.uid

@@ -8,15 +8,19 @@ what readers see. Indexers and `nbytes` follow what readers see.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Protocol
 
 from ..client.objects import Object, version_order
-from ..client.resources import Key
 from .deltas import ADDED, DELETED, UPDATED, Delta
-from .indexers import Indexer, IndexFunction
+from .indexers import Indexer
 from .overlays import Name, Order, Overlay, Overlays
+from .reader import Reader
 
+__all__ = ["Event", "Listed", "Reader", "Store"]
+
+ANSWERS = 20_000
+"""How many answers of own writes are remembered until the watch delivers them."""
 BURIED = 1024
 """How many deleted objects are remembered, so that a late event does not bring one back."""
 
@@ -28,72 +32,6 @@ class Event(Protocol):
     object: Object
 
 
-class Reader:
-    """The copy as everyone may see it. Objects are immutable; nothing here changes the copy."""
-
-    def __init__(self) -> None:
-        self._objects: dict[Name, Object] = {}
-        self._indexers: dict[str, Indexer] = {}
-        self.resource_version = ""
-        """Up to which version the watch (or a list) has been followed; bookmarks keep it fresh. Empty before the first list."""
-        self.nbytes = 0
-        """The JSON of all objects, in bytes."""
-
-    def get(self, key: Name) -> Object | None:
-        """The object of this namespace and name, or None."""
-        return self._objects.get(key)
-
-    def keys(self) -> list[Key]:
-        """Which objects there are."""
-        return [Key(*name) for name in self._objects]
-
-    def values(self) -> list[Object]:
-        """All objects. The list is the caller's own; the objects are shared."""
-        return list(self._objects.values())
-
-    def __len__(self) -> int:
-        return len(self._objects)
-
-    def __contains__(self, key: Name) -> bool:
-        return key in self._objects
-
-    def __iter__(self) -> Iterator[Object]:
-        return iter(self.values())
-
-    @property
-    def indexers(self) -> tuple[str, ...]:
-        """The names of the indexers that there are."""
-        return tuple(self._indexers)
-
-    def by_index(self, index: str, value: str) -> list[Object]:
-        """The objects that an indexer finds under a value. Raises KeyError when there is no such indexer."""
-        return [self._objects[name] for name in self._indexer(index).names(value)]
-
-    def index_values(self, index: str) -> list[str]:
-        """All values that an indexer knows. Raises KeyError when there is no such indexer."""
-        return self._indexer(index).values()
-
-    def _indexer(self, index: str) -> Indexer:
-        try:
-            return self._indexers[index]
-        except KeyError:
-            known = ", ".join(self._indexers) or "none"
-            raise KeyError(f"There is no indexer {index!r} here; known are: {known}. Add it first.") from None
-
-    def add_indexer(self, index: str, function: IndexFunction) -> None:
-        """Add a lookup, at any time; it is filled from what is there. The same function under the same name is no change.
-
-        Raises ValueError when the name stands for another function.
-        """
-        if index in self._indexers:
-            if self._indexers[index].function is function:
-                return
-            raise ValueError(f"The indexer {index!r} exists with another function; choose another name.")
-        indexer = Indexer(function)
-        indexer.add(self._objects.items())
-        self._indexers[index] = indexer
-
-
 class Store(Reader):
     """The copy as its one writer sees it."""
 
@@ -101,8 +39,14 @@ class Store(Reader):
         super().__init__()
         self._overlays = Overlays(own_writes_limit)
         self._order: Order | None = None
+        self._floor: Order | None = None
         self._mark = 0
+        # What the watch or a list has shown to be gone, by uid: the version of the deletion, where it is a number.
         self._buried: OrderedDict[str, Order | None] = OrderedDict()
+        # The versions of answers of own writes that the watch has yet to deliver.
+        self._echoes: OrderedDict[str, None] = OrderedDict()
+        # What own writes have deleted, by uid: its name, and the number of the last list requested before.
+        self._deleted: OrderedDict[str, tuple[Name, int]] = OrderedDict()
         self.stale = 0
         """Watch events that were dropped, since they were older than what was known, or the same again."""
         self.bookmarks = 0
@@ -130,7 +74,7 @@ class Store(Reader):
         """Follow the watch; gives what changed. Events that are older than what is known are dropped and counted."""
         deltas: list[Delta] = []
         append = deltas.append
-        objects, overlays, plain = self._objects, self._overlays, not self._indexers
+        objects, overlays, echoes, plain = self._objects, self._overlays, self._echoes, not self._indexers
         version, grown = self.resource_version, 0
         for event in events:
             obj = event.object
@@ -146,6 +90,7 @@ class Store(Reader):
                 and old.uid == obj.uid
                 and (len(new) > len(version) or (new > version and len(new) == len(version)))
                 and not (overlays and name in overlays)
+                and not (echoes and new in echoes)
             ):
                 objects[name] = obj
                 grown += len(obj.raw) - len(old.raw)
@@ -161,7 +106,8 @@ class Store(Reader):
         obj = event.object
         if event.type == "BOOKMARK":
             self.bookmarks += 1
-            for name in self._overlays.outwaited():
+            for name, uid in self._overlays.outwaited():
+                self._deleted.pop(uid, None)
                 self._uncover(name)
             return obj.resource_version if self._is_newer(obj.resource_version, version) else version
         if event.type not in {"ADDED", "MODIFIED", "DELETED"} or not obj.name:
@@ -170,23 +116,26 @@ class Store(Reader):
         name = (obj.namespace, obj.name)
         overlay = self._overlays.get(name)
         old = self._objects.get(name) if overlay is None else overlay.base
-        echo = overlay is not None and obj.resource_version in overlay.echoes
-        changed = self._judge(event, old, echo, deltas)
+        changed = self._judge(event, old, deltas)
         if overlay is None:
             if changed:
                 self._show(name, None if event.type == "DELETED" else obj)
+                if event.type != "DELETED" and obj.uid in self._deleted:
+                    # Created and deleted by us before the watch has told of either.
+                    self._hide(name, obj.uid, self._deleted[obj.uid][1])
         elif changed:
             overlay.base = None if event.type == "DELETED" else obj
             if overlay.order is None and (overlay.base is None or obj.uid != overlay.uid):
                 self._uncover(name)
         return obj.resource_version if self._is_newer(obj.resource_version, version) else version
 
-    def _judge(self, event: Event, old: Object | None, echo: bool, deltas: list[Delta]) -> bool:
+    def _judge(self, event: Event, old: Object | None, deltas: list[Delta]) -> bool:
         """Tell subscribers what an event means to an object that was `old`; whether it changes the copy."""
         obj, wire = event.object, event.type
         if self._is_stale(event, old):
             self.stale += 1
             return False
+        echo = self.is_echo(obj)
         if old is not None and old.uid != obj.uid:
             # The deletion of the former one of this name was missed.
             deltas.append(self.missed(old, obj.resource_version))
@@ -209,9 +158,12 @@ class Store(Reader):
         if old is not None and old.uid == obj.uid:
             # A deletion is final for its uid, whatever its version.
             return event.type != "DELETED" and not self._is_newer(obj.resource_version, old.resource_version)
+        order = version_order(obj.resource_version)
+        if order is not None and self._floor is not None and order <= self._floor:
+            # The list has told of it; a watch from the list's version has no business to.
+            return True
         if obj.uid and obj.uid in self._buried:
             buried = self._buried[obj.uid]
-            order = version_order(obj.resource_version)
             # Only what has left a selection and come back has the uid of something deleted, and then it is newer.
             return event.type == "DELETED" or (buried is not None and order is not None and order <= buried)
         return old is not None and not self._is_newer(obj.resource_version, old.resource_version)
@@ -256,13 +208,15 @@ class Store(Reader):
             return True
         if base is not None and not self._is_newer(obj.resource_version, base.resource_version):
             return True
-        if present is not None and present.uid == obj.uid:
-            present.echoes.add(obj.resource_version)
-            if present.order is None or present.order >= order:
-                return True
+        self._echoes[obj.resource_version] = None
+        if len(self._echoes) > ANSWERS:
+            self._echoes.popitem(last=False)
+        if present is not None and (present.order >= order if present.order is not None else present.uid == obj.uid):
+            # An answer that comes late: a later one is shown already.
+            return True
         overlay = Overlay(base, obj.uid, self._mark)
-        overlay.written, overlay.order = None if hidden else obj, order
-        overlay.echoes = present.echoes if present is not None and present.uid == obj.uid else {obj.resource_version}
+        overlay.written = None if hidden or obj.uid in self._deleted else obj
+        overlay.order = order
         self._cover(name, overlay)
         return True
 
@@ -273,15 +227,17 @@ class Store(Reader):
         the answer instead.
         """
         name = (key[0], key[1])
+        self._deleted[uid] = (name, self._mark)
+        if len(self._deleted) > BURIED:
+            self._deleted.popitem(last=False)
+        seen = self._objects.get(name)
+        if seen is not None and seen.uid == uid:
+            self._hide(name, uid, self._mark)
+
+    def _hide(self, name: Name, uid: str, mark: int) -> None:
         present = self._overlays.get(name)
         base = self._objects.get(name) if present is None else present.base
-        known = {obj.uid for obj in (base, present and present.written) if obj is not None}
-        if uid in self._buried or (known and uid not in known):
-            return
-        overlay = Overlay(base, uid, self._mark)
-        if present is not None and present.uid == uid:
-            overlay.echoes = present.echoes
-        self._cover(name, overlay)
+        self._cover(name, Overlay(base, uid, mark))
 
     def _cover(self, name: Name, overlay: Overlay) -> None:
         surplus = self._overlays.put(name, overlay)
@@ -340,9 +296,8 @@ class Store(Reader):
         return Delta(DELETED, obj, obj, False, "DELETED", final_state_unknown=True)
 
     def is_echo(self, obj: Object) -> bool:
-        """Whether this version of an object is the answer of an own write that the watch has yet to deliver."""
-        overlay = self._overlays.get((obj.namespace, obj.name)) if self._overlays else None
-        return overlay is not None and obj.resource_version in overlay.echoes
+        """Whether this version of an object is the answer of an own write; asked once, when it is delivered."""
+        return self._echoes.pop(obj.resource_version, obj) is None
 
     def swap(self, objects: dict[Name, Object], indexers: dict[str, Indexer], listed: "Listed") -> None:
         """Put a complete list in the place of everything, at once. Overlays that it does not beat stay on top.
@@ -353,8 +308,9 @@ class Store(Reader):
         if order is None or self._order is None or order < self._order:
             # The server went back in time: what was deleted may be alive.
             self._buried.clear()
-        self._order = order
-        kept = {name: overlay for name in self._overlays.names() if (overlay := self._outlives(name, objects, listed))}
+            self._deleted.clear()
+        self._order = self._floor = order
+        kept = {name: overlay for name in self._overlays.names() if (overlay := self._outlives(name, listed))}
         for name in self._overlays.names():
             self._overlays.pop(name)
         for index, old in self._indexers.items():
@@ -366,14 +322,17 @@ class Store(Reader):
         for name, overlay in kept.items():
             overlay.base = objects.get(name)
             self._cover(name, overlay)
+        for uid, (name, mark) in list(self._deleted.items()):
+            there = self._objects.get(name)
+            if listed.consistent and mark < listed.mark:
+                del self._deleted[uid]
+            elif there is not None and there.uid == uid:
+                self._hide(name, uid, mark)
 
-    def _outlives(self, name: Name, objects: dict[Name, Object], listed: "Listed") -> Overlay | None:
+    def _outlives(self, name: Name, listed: "Listed") -> Overlay | None:
         overlay = self._overlays.get(name)
-        if overlay is None or (listed.consistent and overlay.mark < listed.mark):
+        if overlay is None or overlay.order is None or (listed.consistent and overlay.mark < listed.mark):
             return None
-        if overlay.order is None:
-            there = objects.get(name)
-            return overlay if there is not None and there.uid == overlay.uid else None
         return None if self._order is None or overlay.order <= self._order else overlay
 
 

@@ -1,0 +1,164 @@
+"""A replay server holds custom objects and then modifies them, faster than any client can follow.
+
+    python tests/bench/replay.py COUNT EVENTS [--port PORT] [--pause SECONDS] [--streams none]
+
+It serves `kopfexamples.kopf.dev/v1`: lists in pages, streamed lists, and watches. After the list each watch is sent EVENTS
+modifications, `--pause` seconds later, and then stays open and silent. The first line that it prints is its URL. It
+speaks as much HTTP as the clients that are measured need, and nothing is rendered while it is sent except versions.
+"""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+GROUP, VERSION, PLURAL, KIND = "kopf.dev", "v1", "kopfexamples", "KopfExample"
+COLLECTION = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+FIRST = 1_000_000
+"""Before the first version: all versions have seven digits for a while."""
+BATCH = 64
+"""Events for each write: about what a kernel hands over at once."""
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Template:
+    """An object's JSON around its version."""
+
+    before: bytes
+    after: bytes
+
+    def at(self, version: int) -> bytes:
+        return b"%b%d%b" % (self.before, version, self.after)
+
+
+def template(number: int) -> Template:
+    """About 1.15 kB, shaped like what operators watch: labels, managed fields, a spec, a status."""
+    body = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": KIND,
+        "metadata": {
+            "name": f"example-{number:06d}",
+            "namespace": f"ns-{number % 10}",
+            "uid": f"6b3a4f0c-0000-4000-8000-{number:012d}",
+            "resourceVersion": "@",
+            "generation": 1,
+            "creationTimestamp": "2031-05-06T07:08:09Z",
+            "labels": {"app.kubernetes.io/name": "example", "app.kubernetes.io/instance": f"example-{number}", "tier": "a"},
+            "annotations": {"example.com/owner": "team-a", "example.com/note": "x" * 120},
+            "managedFields": [
+                {
+                    "manager": "kubectl",
+                    "operation": "Update",
+                    "apiVersion": f"{GROUP}/{VERSION}",
+                    "time": "2031-05-06T07:08:09Z",
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": {".": {}, "f:field": {}, "f:items": {}}},
+                }
+            ],
+        },
+        "spec": {
+            "field": "value",
+            "duration": "1m",
+            "items": [{"name": f"item-{index}", "value": index * 7, "enabled": True} for index in range(4)],
+        },
+        "status": {"phase": "Ready", "conditions": [{"type": "Ready", "status": "True", "reason": "AllGood"}]},
+    }
+    before, after = json.dumps(body, separators=(",", ":")).encode().split(b'"@"')
+    return Template(before + b'"', b'"' + after)
+
+
+class Replay:
+    """What is served."""
+
+    def __init__(self, count: int, events: int, pause: float, *, streams: bool) -> None:
+        self._templates = [template(number) for number in range(count)]
+        self._version = FIRST + count
+        self._events = events
+        self._pause = pause
+        self._streams = streams
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                url = urlsplit(head.split(b" ", 2)[1].decode())
+                query = {key: values[-1] for key, values in parse_qs(url.query).items()}
+                if url.path != COLLECTION:
+                    self._answer(writer, 404, b"{}")
+                elif query.get("watch") not in {"true", "1"}:
+                    self._list(writer, query)
+                elif "sendInitialEvents" in query and not self._streams:
+                    self._answer(writer, 422, b'{"kind":"Status","code":422,"reason":"Invalid"}')
+                else:
+                    await self._watch(writer, query)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    @staticmethod
+    def _answer(writer: asyncio.StreamWriter, code: int, body: bytes) -> None:
+        head = f"HTTP/1.1 {code} Said\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+
+    def _list(self, writer: asyncio.StreamWriter, query: dict[str, str]) -> None:
+        start = int(query.get("continue", "0"))
+        end = min(len(self._templates), start + int(query.get("limit", len(self._templates) or 1)))
+        following = str(end) if end < len(self._templates) else ""
+        meta = json.dumps({"resourceVersion": str(self._version), "continue": following})
+        items = b",".join(self._templates[at].at(FIRST + at) for at in range(start, end))
+        head = f'{{"apiVersion":"{GROUP}/{VERSION}","kind":"{KIND}List","metadata":{meta},"items":['
+        self._answer(writer, 200, head.encode() + items + b"]}")
+
+    async def _watch(self, writer: asyncio.StreamWriter, query: dict[str, str]) -> None:
+        writer.write(STREAM)
+        if "sendInitialEvents" in query:
+            await self._send(writer, ((b"ADDED", at, FIRST + at) for at in range(len(self._templates))))
+            bookmark = {"resourceVersion": str(self._version), "annotations": {"k8s.io/initial-events-end": "true"}}
+            event = {"type": "BOOKMARK", "object": {"kind": KIND, "metadata": bookmark}}
+            self._chunk(writer, json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        await writer.drain()
+        if int(query.get("resourceVersion") or self._version) <= self._version:
+            await asyncio.sleep(self._pause)
+            count = len(self._templates)
+            changes = ((b"MODIFIED", at % count, self._version + 1 + at) for at in range(self._events))
+            await self._send(writer, changes)
+        await asyncio.Event().wait()
+
+    async def _send(self, writer: asyncio.StreamWriter, events: Iterator[tuple[bytes, int, int]]) -> None:
+        batch: list[bytes] = []
+        for kind, at, version in events:
+            batch.append(b'{"type":"%b","object":%b}\n' % (kind, self._templates[at].at(version)))
+            if len(batch) >= BATCH:
+                self._chunk(writer, b"".join(batch))
+                batch.clear()
+                await writer.drain()
+        if batch:
+            self._chunk(writer, b"".join(batch))
+            await writer.drain()
+
+    @staticmethod
+    def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+        writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description="Serve objects and modifications for benchmarks.")
+    parser.add_argument("count", type=int)
+    parser.add_argument("events", type=int)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--pause", type=float, default=1.0)
+    parser.add_argument("--no-streams", action="store_true", help="refuse streamed lists, as old servers do")
+    options = parser.parse_args()
+    replay = Replay(options.count, options.events, options.pause, streams=not options.no_streams)
+    server = await asyncio.start_server(replay.serve, "127.0.0.1", options.port, limit=1 << 20)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
