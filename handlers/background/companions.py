@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...client.objects import Object
@@ -66,10 +65,10 @@ class Host:
 
     `obj` is the version that was observed last, `mark` what of it counts as a change for idle timers, `changed` when that
     changed (loop time). `exited` are the ids of companions that ended by themselves: they are not started again. `initial`:
-    it was there before this process, or before a pause.
+    it was there before this process, or before a pause. `shown` are the bodies that running companions look at.
     """
 
-    __slots__ = ("_shown", "changed", "companions", "exited", "initial", "mark", "memo", "obj", "place")
+    __slots__ = ("changed", "companions", "exited", "initial", "mark", "memo", "obj", "place", "shown")
 
     def __init__(self, obj: Object, place: Whereabouts, memo: Any, *, initial: bool) -> None:
         self.obj = obj
@@ -80,7 +79,7 @@ class Host:
         self.companions: dict[HandlerId, Companion[Any]] = {}
         self.mark: object = None
         self.changed = asyncio.get_running_loop().time()
-        self._shown: list[Body] = []
+        self.shown: list[Body] = []
 
     def current(self) -> Object | None:
         """The newest known version; None when the object is gone, whoever has its name now."""
@@ -91,22 +90,12 @@ class Host:
         """A logger that speaks of the object."""
         return ObjectLogger(body=Body(self.obj.body()), settings=settings)
 
-    @contextmanager
-    def showing(self, body: Body) -> Iterator[None]:
-        """Let a body show the newest version of the object for as long as the context lasts."""
-        self._shown.append(body)
-        try:
-            yield
-        finally:
-            # By identity: bodies are equal by their content.
-            self._shown = [shown for shown in self._shown if shown is not body]
-
     def show(self, obj: Object) -> None:
         """Take in a version of the object; running companions see it in their arguments at once."""
         if obj is self.obj:
             return
         self.obj = obj
-        for body in self._shown:
+        for body in self.shown:
             # Each has a decoded copy of its own, so that a mutation reaches no neighbour.
             body._replace_with(obj.body())
 
@@ -115,13 +104,14 @@ class Companion(Generic[SpecT]):
     """One daemon or timer of one object.
 
     `left` are functions of `patch.fns` that a conflict left over: they go with the next attempt. `task` runs its function,
-    now or for all its life; `waiter` waits for its end once it was asked to.
+    now or for all its life, in a thread if `in_thread`; `waiter` waits for its end once it was asked to.
     """
 
-    __slots__ = ("abandoned", "ground", "host", "left", "progress", "spec", "stopper", "task", "waiter")
+    __slots__ = ("abandoned", "ground", "host", "in_thread", "left", "progress", "spec", "stopper", "task", "waiter")
 
     def __init__(self, spec: SpecT, host: Host, ground: Ground) -> None:
         self.spec = spec
+        self.in_thread = not is_async(spec.fn)
         self.host = host
         self.ground = ground
         self.stopper = Stopper()
@@ -144,26 +134,32 @@ class Companion(Generic[SpecT]):
         if _objects.isEnabledFor(level):
             self.host.logger(self.ground.settings).log(level, f"%s {text}", label(self.spec), *args)
 
-    def cause(self, obj: Object, patch: Patch) -> DaemonCause:
-        """Why its function is called now, for a version of the object."""
+    def cause(self, obj: Object) -> DaemonCause:
+        """Why its function is called now, for a version of the object. The patch begins with what is left of the last."""
         body = Body(obj.body())
         return DaemonCause(
             logger=ObjectLogger(body=body, settings=self.ground.settings),
             memo=self.host.memo,
             indices=self.ground.indices,
             resource=self.host.place.resource,
-            patch=patch,
+            patch=Patch(body=body, fns=self.left),
             body=body,
             stopper=self.stopper,
         )
 
     async def call(self, cause: DaemonCause, executor: Executor | None = None) -> Outcome:
         """Attempt the function once, and gather its result and the record of the attempt."""
+        self.left = []
         progress = self.progress or Progress(started=clock.now())
-        checker = self.stopper.checker(in_thread=not is_async(self.spec.fn))
+        checker = self.stopper.checker(in_thread=self.in_thread)
         call = Call(self.spec, cause, progress, extra={"stopped": checker}, executor=executor)
-        with self.host.showing(cause.body):
+        shown = self.host.shown
+        shown.append(cause.body)
+        try:
             outcome = await attempt(call, self.ground.settings)
+        finally:
+            # By identity: bodies are equal by their content.
+            shown[:] = [body for body in shown if body is not cause.body]
         self.progress = None if outcome.final else progress.after(outcome, clock.now())
         if outcome.result is not None:
             deliver(cause.patch, self.spec.id, outcome.result)

@@ -1,9 +1,7 @@
 """A daemon runs in a task of its own for as long as its object exists and matches."""
 
 from ...runtime import clock
-from ..causation.patch import Patch
 from ..declaration.specs import DaemonSpec
-from ..execution.invocation import is_async
 from ..execution.progression import Progress
 from .companions import Companion, Ground, Host
 from .threads import OwnThread
@@ -26,12 +24,10 @@ class Daemon(Companion[DaemonSpec]):
         if self.delay > 0 and await self.stopper.wait(self.delay):
             return
         # A thread of its own: in the handlers' pool a few daemons would take all places for ever.
-        executor = None if is_async(self.spec.fn) else OwnThread(f"daemon {self}")
+        executor = OwnThread(f"daemon {self}") if self.in_thread else None
         self.progress = Progress(started=clock.now())
         while not self.stopper.is_set():
-            obj = self.host.current() or self.host.obj
-            cause = self.cause(obj, Patch(body=obj.body(), fns=self.left))
-            self.left = []
+            cause = self.cause(self.host.current() or self.host.obj)
             outcome = await self.call(cause, executor)
             await self.write(cause.patch, again=not outcome.final)
             if outcome.final or await self.stopper.wait(outcome.delay or 0.0):

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
 from ...runtime.tasks import Tasks
 from ...workqueue.delaying import DelayingQueue
 from ..causation.causes import DaemonCause
-from ..causation.patch import Patch
 from ..declaration.filters import match
 from ..declaration.specs import HandlerId, TimerSpec
 from .companions import Companion, Ground, Host
@@ -17,6 +17,8 @@ from .rhythm import Rest, Rhythm
 TimerKey: TypeAlias = tuple[str, HandlerId]
 """The uid of the object, and the handler."""
 
+GRAIN = 0.05
+"""Seconds: calls that are due between two multiples of this are made together at the second."""
 RECOVERY = 60.0
 """Seconds before the next tick of a timer whose last one failed by a fault of ours."""
 
@@ -61,15 +63,14 @@ class Timer(Companion[TimerSpec]):
         if settled > now and not self.dormant:
             return settled
         obj = self.host.current()
-        if obj is None or obj.metadata().deletion_timestamp is not None:
+        cause = None if obj is None else self.cause(obj)
+        if cause is None or cause.body.metadata.deletion_timestamp is not None:
             return Rest.UNTIL_CHANGE
-        cause = self.cause(obj, Patch(body=obj.body(), fns=self.left))
         matches = self.spec.is_unfiltered or self._matches(cause)
         if matches is self.dormant:
             self._wake()
         if self.dormant or not matches:
             return Rest.UNTIL_CHANGE if self.rhythm.interval is None else now + self.rhythm.interval
-        self.left = []
         outcome = await self.call(cause)
         await self.write(cause.patch, again=True)
         ended = loop.time()
@@ -107,9 +108,12 @@ class Timers:
         self.arm(timer, asyncio.get_running_loop().time() + delay)
 
     def arm(self, timer: Timer, due: float) -> None:
-        """Set the time of the next tick."""
+        """Set the time of the next tick. One that is more than a second away may come GRAIN later."""
+        now = asyncio.get_running_loop().time()
         timer.due = due
-        self._queue.add_after(timer.key, due - asyncio.get_running_loop().time())
+        # Thousands of timers then wake the loop some times a second, not hundreds of times: most of their cost is that.
+        alarm = due if due < now + 1.0 else math.ceil(due / GRAIN - 1e-6) * GRAIN
+        self._queue.add_after(timer.key, max(due, alarm) - now)
 
     def drop(self, timer: Timer) -> None:
         """Let a timer out. A tick that runs now goes on to its end; nothing else comes of it."""
