@@ -1,0 +1,212 @@
+"""A parent that owns ConfigMaps, reconciled on the sandbox by a controller that was put together by a sentence."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from ctl.client.endpoint import Access
+from ctl.client.resources import Key, Resource
+from ctl.client.rest import Client
+from ctl.controller import ownership, predicates, triggers
+from ctl.controller.builder import Assembly, BuiltController, UnknownResource, control
+from ctl.controller.context import Context
+from ctl.controller.result import Result
+from ctl.informers.factory import Factory
+from ctl.sandbox import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", kind="Deployment", namespaced=True)
+CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
+SECRETS = Resource("", "v1", "secrets", kind="Secret", namespaced=True)
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def client(sandbox: Sandbox) -> AsyncIterator[Client]:
+    async with Client(Access(sandbox.url)) as client:
+        yield client
+
+
+def _deployment(name: str, replicas: int) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+class Replicas:
+    """Keeps as many ConfigMaps as the parent asks for. It reads the caches only."""
+
+    def __init__(self) -> None:
+        self.attempts: list[Context] = []
+
+    async def __call__(self, key: Key, context: Context) -> Result | None:
+        self.attempts.append(context)
+        parent = context.object
+        if parent is None:
+            return None
+        body = parent.body()
+        children = {child.name: child for child in context.owned("configmaps")}
+        wanted = {ownership.child_name(key.name, str(number)) for number in range(body["spec"]["replicas"])}
+        for name in sorted(wanted - set(children)):
+            child: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            ownership.adopt(child, body)
+            await context.create("configmaps", child)
+        for name in sorted(set(children) - wanted):
+            await context.delete("configmaps", children[name])
+        assert {child.name for child in context.owned("configmaps")} == wanted  # its own writes are seen at once
+        return None
+
+
+@contextlib.asynccontextmanager
+async def running(client: Client, assembly: Assembly) -> AsyncIterator[BuiltController]:
+    factory = Factory(client)
+    built = assembly.on(client, factory)
+    try:
+        await built.start()
+        yield built
+    finally:
+        await built.stop(10)
+        assert factory.informers == ()
+        await factory.stop()
+
+
+async def _names(client: Client) -> list[str]:
+    owned = [obj for obj in await client.list(CONFIGMAPS, "default") if obj.metadata().owner_references]
+    return sorted(obj.name for obj in owned)
+
+
+async def test_children_follow_their_parent_and_are_repaired(client: Client, sandbox: Sandbox) -> None:
+    reconcile = Replicas()
+    await client.create(DEPLOYMENTS, _deployment("early", 2))
+    async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)) as built:
+        await asyncio.sleep(1)
+        assert await _names(client) == ["early-0", "early-1"]
+        await client.patch(DEPLOYMENTS, "early", "default", {"spec": {"replicas": 3}})
+        await asyncio.sleep(1)
+        assert await _names(client) == ["early-0", "early-1", "early-2"]
+        await client.delete(CONFIGMAPS, "early-1", "default")
+        await asyncio.sleep(1)
+        assert await _names(client) == ["early-0", "early-1", "early-2"]
+        reason = reconcile.attempts[-1].attempt.reason
+        assert reason.trigger == "configmaps.v1" or reason.object is not None
+        await client.patch(DEPLOYMENTS, "early", "default", {"spec": {"replicas": 0}})
+        await asyncio.sleep(1)
+        assert await _names(client) == []
+        assert built.explain(Key("default", "early")).state == "at rest"
+
+
+async def test_a_burst_of_child_events_is_few_attempts_and_no_reads(client: Client, sandbox: Sandbox) -> None:
+    """100 events about a child within 100 ms cause at most two attempts, which ask the server for nothing."""
+    attempts: list[float] = []
+
+    async def reconcile(key: Key, context: Context) -> None:
+        attempts.append(asyncio.get_running_loop().time())
+        assert len(context.owned("configmaps")) == 1
+        await asyncio.sleep(0.1)
+
+    parent = (await client.create(DEPLOYMENTS, _deployment("parent", 1))).body()
+    child: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child"}}
+    ownership.adopt(child, parent)
+    await client.create(CONFIGMAPS, child)
+    async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)):
+        await asyncio.sleep(10)
+        attempts.clear()
+        logged = len(sandbox.write_log)
+        began = asyncio.get_running_loop().time()
+        for number in range(100):
+            await client.patch(CONFIGMAPS, "child", "default", {"data": {"n": str(number)}})
+        assert asyncio.get_running_loop().time() - began <= 0.1
+        await asyncio.sleep(10)
+        assert 1 <= len(attempts) <= 2
+        assert attempts[0] - began < 1
+        assert [entry for entry in sandbox.write_log[logged:] if entry.method != "PATCH"] == []
+
+
+async def test_nothing_is_attempted_before_all_caches_are_filled(client: Client) -> None:
+    reconcile = Replicas()
+    await client.create(DEPLOYMENTS, _deployment("parent", 2))
+    for _ in range(3):
+        async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)):
+            await asyncio.sleep(1)
+            assert await _names(client) == ["parent-0", "parent-1"]
+
+
+async def test_other_resources_predicates_and_options(client: Client) -> None:
+    seen: list[tuple[Key, str]] = []
+
+    async def reconcile(key: Key, context: Context) -> Result | None:
+        seen.append((key, context.attempt.reason.trigger))
+        return None
+
+    blueprint = (
+        control("deployments.apps")
+        .watches("secrets", triggers.labelled_key("belongs-to"))
+        .when(predicates.generation_changed())
+        .urgently_when(predicates.generation_changed())
+        .named("mine")
+        .concurrently(4)
+        .within(30)
+        .only(namespace="default")
+    )
+    async with running(client, blueprint.reconciles(reconcile)) as built:
+        assert built.name == "mine"
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "s", "namespace": "default", "labels": {"belongs-to": "d"}},
+        }
+        await client.create(SECRETS, secret)
+        await client.create(DEPLOYMENTS, _deployment("d", 1))
+        await asyncio.sleep(1)
+        count = len(seen)
+        await client.patch(DEPLOYMENTS, "d", "default", {"metadata": {"labels": {"a": "b"}}})
+        await asyncio.sleep(1)
+        assert len(seen) == count
+    assert {key for key, _ in seen} == {Key("default", "d")}
+    assert {trigger for _, trigger in seen} == {"secrets.v1", "deployments.v1.apps"}
+
+
+@pytest.mark.parametrize("name", ["unicorns", "unicorns.apps", "deployments.nowhere.example"])
+async def test_an_unknown_resource_is_named(client: Client, name: str) -> None:
+    factory = Factory(client)
+    built = control(name).reconciles(Replicas()).on(client, factory)
+    with pytest.raises(UnknownResource, match=name):
+        await built.start()
+    await built.stop(1)
+    await factory.stop()
+
+
+@pytest.mark.parametrize("name", ["deployments.apps", "deployments.v1.apps", "configmaps", "configmaps.v1"])
+async def test_every_form_of_a_name_is_understood(client: Client, name: str) -> None:
+    async with running(client, control(name).reconciles(Replicas())) as built:
+        assert built.name == name
+
+
+async def test_looking_at_what_was_not_announced_is_an_error_that_says_so(client: Client) -> None:
+    errors: list[str] = []
+
+    async def reconcile(key: Key, context: Context) -> None:
+        try:
+            context.owned("secrets")
+        except LookupError as error:
+            errors.append(str(error))
+
+    async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)):
+        await client.create(DEPLOYMENTS, _deployment("d", 1))
+        await asyncio.sleep(1)
+    assert errors == [
+        "This controller does not look at 'secrets', only at deployments.apps, configmaps; add .owns() or .watches()."
+    ]
