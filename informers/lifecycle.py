@@ -252,7 +252,7 @@ class Lifecycle:
         if hopeless:
             self._back_off(now, random, error)
         else:
-            self._enter(Phase.EXPIRED, now)
+            self._recovered(Phase.EXPIRED, now)
 
     def _expire(self) -> None:
         self.version = None
