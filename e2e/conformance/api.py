@@ -121,6 +121,8 @@ class Api:
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
+        # The sockets of aborted connections are closed by the loop's next turn.
+        await asyncio.sleep(0)
 
     async def call(
         self,
@@ -179,7 +181,13 @@ class Api:
         limit = aiohttp.ClientTimeout(sock_connect=REQUEST_SECONDS, sock_read=REQUEST_SECONDS)
         query = {"watch": "true", **params}
         async with self._session.get(self.target.url + path, params=query, timeout=limit) as response:
-            yield Watch(response)
+            connection = response.connection
+            try:
+                yield Watch(response)
+            finally:
+                # At once: a TLS connection that is closed politely waits for its peer and may outlive the test's loop.
+                if connection is not None and connection.transport is not None:
+                    connection.transport.abort()
 
     @staticmethod
     def _success(answer: Answer, code: int) -> Body:
