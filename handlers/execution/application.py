@@ -97,29 +97,38 @@ class Writer:
         return None, []
 
     async def _apply(self, latest: Object, fns: list[PatchFn], *, split: bool) -> tuple[Object | None, list[PatchFn]]:
-        body = latest.body()
-        ops = json_diff(body, change(body, fns, self.logger))
-        for subresource in (None, "status") if split else (None,):
-            part = [op for op in ops if not split or _is_status(op) is (subresource is not None)]
-            if not part:
-                continue
-            self.logger.debug("JSON-patching the %s with: %r", subresource or "resource", part)
-            try:
-                latest = await self._send(latest, _guarded(latest, part), PatchKind.JSON, subresource)
-            except (APIError, RequestError) as exc:
-                if not _is_open(exc):
-                    raise
-                found = await self.read(latest)
+        for status in (False, True) if split else (None,):
+            for _ in range(VERSION_ATTEMPTS):
+                body = latest.body()
+                ops = json_diff(body, change(body, fns, self.logger))
+                part = [op for op in ops if status is None or _is_status(op) is status]
+                if not part:
+                    break
+                found, applied = await self._apply_part(latest, part, "status" if status else None)
                 if found is None:
                     return self._vanished()
-                if is_outcome_unknown(exc) and _holds(found, latest, part):
-                    latest = found
-                    continue
-                if isinstance(exc, Invalid) and found.resource_version == latest.resource_version:
-                    raise  # not for the version: the server will never take it
-                self.logger.debug("Could not apply the patch in full due to conflicts; it will be tried again: %s", exc)
-                return found, fns
+                latest = found
+                if applied:
+                    break
+            else:
+                return latest, fns
         return latest, []
+
+    async def _apply_part(self, base: Object, part: Ops, subresource: str | None) -> tuple[Object | None, bool]:
+        """Send operations that hold for one version; give the newest version, and whether they are in it."""
+        self.logger.debug("JSON-patching the %s with: %r", subresource or "resource", part)
+        try:
+            return await self._send(base, _guarded(base, part), PatchKind.JSON, subresource), True
+        except (APIError, RequestError) as exc:
+            if not _is_open(exc):
+                raise
+            found = await self.read(base)
+            if found is None or (is_outcome_unknown(exc) and _holds(found, base, part)):
+                return found, True
+            if isinstance(exc, Invalid) and found.resource_version == base.resource_version:
+                raise  # not for the version: the server will never take it
+            self.logger.debug("Could not apply the patch in full due to conflicts; it will be tried again: %s", exc)
+            return found, False
 
     async def _send(
         self, base: Object, content: Mapping[str, Any] | Ops, kind: PatchKind, subresource: str | None = None

@@ -16,6 +16,9 @@ from ..causation.views import Body
 from ..storage.progress import ProgressRecord, ProgressStorage
 from .outcomes import Outcome
 
+SHORTEST = 0.001
+"""The shortest time to wait for something that is not due yet: timers may fire a moment early, which must not spin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -143,7 +146,7 @@ class Progression:
     def delay(self, now: datetime) -> float | None:
         """Seconds until the first unfinished handler is due (0: one is due now); None when all are finished."""
         waits = [
-            0.0 if known.delayed is None else max(0.0, (known.delayed - now).total_seconds())
+            0.0 if known.due(now) or known.delayed is None else max(SHORTEST, (known.delayed - now).total_seconds())
             for known in (self.records[known_id] for known_id in self.active)
             if not known.finished
         ]
