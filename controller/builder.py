@@ -189,6 +189,11 @@ class BuiltController:
         """Where a key stands, and why."""
         return self.controller.explain(key)
 
+    def explain_text(self, key: str) -> Explanation:
+        """The same for a key as people write it: `namespace/name`, or the name of a cluster-scoped object."""
+        namespace, _, name = key.rpartition("/")
+        return self.explain(Key(namespace or None, name))
+
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
         return self.controller.samples()
