@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .handlers.execution import lifecycles
     from .handlers.execution.lifecycles import get_default_lifecycle, set_default_lifecycle
     from .handlers.execution.subhandlers import execute
+    from .handlers.indices import Index, Store
     from .handlers.loggers import LocalObjectLogger, ObjectLogger, configure
     from .handlers.logins import (
         login_via_async_client,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         login_with_service_account,
     )
     from .handlers.operator import operator, run, run_tasks, spawn_tasks
+    from .handlers.posting import event, exception, info, warn
     from .handlers.settings import OperatorSettings
     from .handlers.storage.diffbase import (
         AnnotationsDiffBaseStorage,
@@ -80,7 +82,7 @@ if TYPE_CHECKING:
         SmartProgressStorage,
         StatusProgressStorage,
     )
-    from .on import daemon, register, subhandler, timer
+    from .on import daemon, index, register, subhandler, timer
     from .runtime.logs import LogFormat, Logger
 
 __all__ = [
@@ -108,6 +110,7 @@ __all__ = [
     "HandlerId",
     "HandlerRetriesError",
     "HandlerTimeoutError",
+    "Index",
     "Labels",
     "LocalObjectLogger",
     "LogFormat",
@@ -138,6 +141,7 @@ __all__ = [
     "Status",
     "StatusDiffBaseStorage",
     "StatusProgressStorage",
+    "Store",
     "SyncDaemonStopperChecker",
     "TemporaryError",
     "__version__",
@@ -145,9 +149,13 @@ __all__ = [
     "any_",
     "configure",
     "daemon",
+    "event",
+    "exception",
     "execute",
     "get_default_lifecycle",
     "get_default_registry",
+    "index",
+    "info",
     "install_as_kopf",
     "lifecycles",
     "login_via_async_client",
@@ -167,6 +175,7 @@ __all__ = [
     "spawn_tasks",
     "subhandler",
     "timer",
+    "warn",
 ]
 
 

@@ -34,11 +34,13 @@ EXPORTS: Final[Mapping[str, str]] = {
         """,
         "handlers.execution.lifecycles": "get_default_lifecycle set_default_lifecycle",
         "handlers.execution.subhandlers": "execute",
+        "handlers.indices": "Index Store",
         "handlers.loggers": "LocalObjectLogger ObjectLogger configure",
         "handlers.logins": """
             login_via_async_client login_via_client login_via_pykube login_with_kubeconfig login_with_service_account
         """,
         "handlers.operator": "operator run run_tasks spawn_tasks",
+        "handlers.posting": "event exception info warn",
         "handlers.settings": "OperatorSettings",
         "handlers.storage.diffbase": """
             AnnotationsDiffBaseStorage DiffBaseStorage MultiDiffBaseStorage StatusDiffBaseStorage
@@ -47,7 +49,7 @@ EXPORTS: Final[Mapping[str, str]] = {
             AnnotationsProgressStorage MultiProgressStorage ProgressRecord ProgressStorage SmartProgressStorage
             StatusProgressStorage
         """,
-        "on": "daemon register subhandler timer",
+        "on": "daemon index register subhandler timer",
         "runtime.logs": "LogFormat Logger",
     }.items()
     for name in names.split()
@@ -62,11 +64,9 @@ PENDING: Final[Mapping[str, str]] = {
     for line, names in {
         "0.3": "cli.freeze cli.resume",
         "0.4": """
-            event exception info warn
             adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
             remove_owner_reference
-            index Index Store
-            on.index on.probe
+            on.probe
         """,
         "0.6": """
             on.mutate on.validate Headers SSLPeer UserInfo

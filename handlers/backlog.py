@@ -12,12 +12,16 @@ LIMIT = 256
 
 
 class Backlog:
-    """The waiting events of one key. `collapsed` counts the events that were dropped in favour of a later one."""
+    """The waiting events of one key. `collapsed` counts the events that were dropped in favour of a later one.
 
-    __slots__ = ("_deltas", "collapsed")
+    Events can be looked at before they are taken; `ahead` is how many of the oldest have been.
+    """
+
+    __slots__ = ("_deltas", "ahead", "collapsed")
 
     def __init__(self) -> None:
         self._deltas: deque[Delta] = deque()
+        self.ahead = 0
         self.collapsed = 0
 
     def __len__(self) -> int:
@@ -30,14 +34,23 @@ class Backlog:
             last = self._deltas[-1]
             if last.object.uid == delta.object.uid:
                 self._deltas[-1] = delta
+                self.ahead = min(self.ahead, len(self._deltas) - 1)
                 self.collapsed += 1
                 return False
         self._deltas.append(delta)
         return True
 
-    def take(self) -> Delta | None:
-        """Give the oldest event, or None when there is none."""
-        return self._deltas.popleft() if self._deltas else None
+    def take(self) -> Delta:
+        """Give the oldest event. Raises IndexError when there is none."""
+        self.ahead = max(0, self.ahead - 1)
+        return self._deltas.popleft()
+
+    def look_ahead(self) -> Delta | None:
+        """Give the oldest event that was not looked at yet, and leave it where it is; None when there is none."""
+        if self.ahead == len(self._deltas):
+            return None
+        self.ahead += 1
+        return self._deltas[self.ahead - 1]
 
 
 def _is_modified(delta: Delta) -> bool:

@@ -1,6 +1,6 @@
 """What every part of one running operator shares."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +12,7 @@ from ..informers.informer import Informer
 from .background.memories import Memories
 from .declaration.registry import OperatorRegistry
 from .declaration.specs import ChangingSpec
+from .indices import Indices
 from .settings import OperatorSettings
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
@@ -30,7 +31,7 @@ class Environment:
     lifecycle: Lifecycle
     memo: Any
     memories: Memories = field(default_factory=Memories)
-    indices: Mapping[str, Any] = field(default_factory=dict)
+    indices: Indices = field(default_factory=Indices)
 
 
 @dataclass(frozen=True, slots=True)

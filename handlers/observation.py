@@ -1,4 +1,4 @@
-"""Serve the resources that handlers are declared for, as the cluster begins and ceases to have them."""
+"""Serve the resources that handlers are declared for, where they are to be served, as both begin and cease to be there."""
 
 import asyncio
 import logging
@@ -15,9 +15,12 @@ from ..informers.informer import Informer
 from ..informers.store import Reader
 from ..informers.subscription import Subscription
 from ..runtime.tasks import Tasks
+from .declaration.namespaces import NamespacePattern
 from .declaration.registry import OperatorRegistry
 from .declaration.survey import survey
+from .namespaces import Namespaces
 from .reconciler import ObjectKey, ObjectReconciler
+from .rights import Rights
 from .settings import WatchingSettings
 
 logger = logging.getLogger(__name__)
@@ -25,19 +28,17 @@ logger = logging.getLogger(__name__)
 CRDS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
 )
+REPORT = 30.0
+"""How often the log says why handlers do not begin, in seconds."""
 RESCANS = (0.0, 0.3, 1.0, 3.0, 10.0)
 """When to look again after a CRD has changed, in seconds: discovery follows the definition with some delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where the operator works: everywhere (`namespaces` is None), or in some namespaces; cluster-scoped objects always."""
+    """Where the operator works: everywhere (`patterns` is None), or in some namespaces; cluster-scoped objects always."""
 
-    namespaces: frozenset[str] | None = None
-
-    def places(self, resource: Resource) -> Iterable[str | None]:
-        """The namespaces to watch a resource in; None is the cluster as a whole."""
-        return (None,) if self.namespaces is None or not resource.namespaced else sorted(self.namespaces)
+    patterns: frozenset[NamespacePattern] | None = None
 
 
 @dataclass(slots=True)
@@ -75,25 +76,31 @@ class Observation:
     controller: Controller[ObjectKey]
     reconciler: ObjectReconciler
     watching: WatchingSettings
+    rights: Rights
     rescan: bool = True
     _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
+    _namespaces: Namespaces | None = None
+    _found: frozenset[Resource] = frozenset()
+    _applying: asyncio.Lock = field(default_factory=asyncio.Lock)
     _warned: frozenset[str] = frozenset()
     _crds: Informer | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _following: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start(self, tasks: Tasks) -> None:
-        """Look at the cluster once and serve what is there; then follow its resource definitions until stopped.
+        """Look at the cluster once and serve what is there; then follow its resource definitions and namespaces until stopped.
 
         Raises the client's errors when the server cannot be asked what it serves.
         """
+        if self.scope.patterns is not None:
+            self._namespaces = Namespaces(self.scope.patterns, self.factory, self.rights)
+            await self._namespaces.start(self._apply, scan=self.rescan)
         await self.scan()
+        self.reconciler.barrier.complete()
+        if not self.reconciler.barrier.is_open:
+            self._following.append(tasks.spawn(self._report_barrier(), name="what is to be indexed"))
         if self.rescan:
-            self._crds = self.factory.informer(CRDS)
-            self._following = [
-                tasks.spawn(self._follow_definitions(self._crds), name="resource definitions"),
-                tasks.spawn(self._rescan_on_change(), name="discovery"),
-            ]
+            await self._follow_definitions(tasks)
 
     async def stop(self) -> None:
         """Serve nothing any more. What is in work goes on; nothing new comes."""
@@ -103,6 +110,8 @@ class Observation:
         await asyncio.gather(*self._following, return_exceptions=True)
         if self._crds is not None:
             await self.factory.release(self._crds)
+        if self._namespaces is not None:
+            await self._namespaces.stop()
         for place in list(self._served):
             await self._dismiss(place)
 
@@ -114,19 +123,30 @@ class Observation:
             if text not in self._warned:
                 logger.warning("%s", text)
         self._warned = frozenset(warnings)
-        wanted = {(resource, place) for resource in found.watched for place in self.scope.places(resource)}
-        for place in [place for place in self._served if place not in wanted and not self._is_unknown(place[0])]:
-            await self._dismiss(place)
-        for resource, namespace in sorted(wanted, key=repr):
-            if (resource, namespace) not in self._served:
-                self._serve(resource, namespace)
+        # A group that could not be asked is not a group that is gone.
+        unknown = {place[0] for place in self._served if self._is_unknown(place[0])}
+        self._found = found.watched | unknown
+        await self._apply()
+
+    async def _apply(self) -> None:
+        """Begin and cease to serve resources as the cluster has them now, in the namespaces that there are now."""
+        async with self._applying:
+            wanted = {(resource, place) for resource in self._found for place in self._places(resource)}
+            for place in [place for place in self._served if place not in wanted]:
+                await self._dismiss(place)
+            for resource, namespace in sorted(wanted, key=repr):
+                if (resource, namespace) not in self._served:
+                    self._serve(resource, namespace)
+
+    def _places(self, resource: Resource) -> Iterable[str | None]:
+        """The namespaces to watch a resource in; None is the cluster as a whole."""
+        return (None,) if self._namespaces is None or not resource.namespaced else self._namespaces.names
 
     def _groups(self) -> set[str] | None:
         groups = {selector.group for selector in self.registry.selectors()}
         return None if None in groups else {group for group in groups if group is not None}
 
     def _is_unknown(self, resource: Resource) -> bool:
-        """A group that could not be asked is not a group that is gone."""
         failures = self.discovery.failures
         return resource.group in failures or resource.api_version in failures
 
@@ -143,18 +163,54 @@ class Observation:
         trigger = self.reconciler.serve(informer)
         interest = self.registry.handles(resource)
         source = _Relisted(informer) if interest.watching or interest.indexing else informer
-        self._served[resource, namespace] = _Served(informer, self.controller.watch(source, trigger))
+        watched = self.controller.watch(source, trigger)
+        self._served[resource, namespace] = _Served(informer, watched)
+        barrier = self.reconciler.barrier
+        if interest.indexing and not barrier.is_open:
+            barrier.expect((resource, namespace))
+            watched.tasks.spawn(self._wait_for_list(watched, (resource, namespace)), name="first list")
 
     async def _dismiss(self, place: tuple[Resource, str | None]) -> None:
         logger.debug("Stopping the watch-stream for %r %s.", place[0], _where(place[1]))
         served = self._served.pop(place)
         self.reconciler.dismiss(served.informer)
+        self.reconciler.barrier.told(place)
         await served.watched.stop()
         await self.factory.release(served.informer)
 
+    # What is to be indexed before handlers run.
+
+    async def _wait_for_list(self, watched: Watched, place: tuple[Resource, str | None]) -> None:
+        await watched.synced.wait()
+        self.reconciler.barrier.told(place)
+
+    async def _report_barrier(self) -> None:
+        barrier = self.reconciler.barrier
+        while True:
+            await asyncio.sleep(REPORT)
+            if barrier.is_open:
+                return
+            lists = [f"{served.informer!r}" for place, served in self._served.items() if place in barrier.awaited]
+            logger.warning(
+                "Handlers wait until everything is indexed; missing are the first lists of: %s; and objects: %d.",
+                ", ".join(lists) or "none",
+                barrier.unindexed,
+            )
+
     # The definitions that come and go.
 
-    async def _follow_definitions(self, crds: Informer) -> None:
+    async def _follow_definitions(self, tasks: Tasks) -> None:
+        if not await self.rights.have_all(("list", "watch"), CRDS):
+            logger.info(
+                "The right to list and watch %r is missing: what is defined from now on is served after a restart.",
+                CRDS,
+            )
+            return
+        self._crds = self.factory.informer(CRDS)
+        self._following.append(tasks.spawn(self._note_definitions(self._crds), name="resource definitions"))
+        self._following.append(tasks.spawn(self._rescan_on_change(), name="discovery"))
+
+    async def _note_definitions(self, crds: Informer) -> None:
         subscription = crds.subscribe(name="discovery")
         async for _ in subscription:
             self._changed.set()

@@ -11,7 +11,7 @@ from .._version import VERSION
 from ..client.access import load_access
 from ..client.discovery import Discovery
 from ..client.endpoint import Access, AccessSource
-from ..client.errors import Forbidden, NotFound
+from ..client.errors import AccessError, Forbidden, NotFound
 from ..client.rest import Client
 from ..client.settings import ClientSettings
 from ..controller.controller import Controller
@@ -21,18 +21,25 @@ from ..informers.transform import drop_managed_fields
 from ..runtime.tasks import Tasks
 from .causation.causes import Activity
 from .causation.memos import Memo
+from .declaration.namespaces import NamespacePattern
 from .declaration.registry import OperatorRegistry, get_default_registry
 from .environment import Environment, Lifecycle
 from .execution.activities import Stage
 from .execution.lifecycles import get_default_lifecycle
-from .flags import Flag, raise_flag, wait_flag
+from .flags import Flag, check_flag, raise_flag, wait_flag
+from .indices import Indices
 from .login import LoginSource
 from .observation import Observation, Scope
+from .posting import posting
 from .reconciler import ObjectKey, ObjectReconciler
+from .rights import Rights
 from .settings import OperatorSettings
 from .signals import caught
 
 logger = logging.getLogger(__name__)
+
+FIRST_ANSWER_SECONDS = 10.0
+"""How long the server may take to say that it is there."""
 
 
 class Options(TypedDict, total=False):
@@ -54,8 +61,8 @@ class Options(TypedDict, total=False):
     """The peering object by which other operators are known."""
     clusterwide: bool
     """Serve all namespaces."""
-    namespaces: Collection[str]
-    """Serve these namespaces only."""
+    namespaces: Collection[NamespacePattern]
+    """Serve these namespaces only: names, globs with commas and `!`, or regular expressions for whole names."""
     namespace: str | None
     """Deprecated: one of `namespaces`."""
     stop_flag: Flag | None
@@ -107,6 +114,8 @@ async def run_tasks(root_tasks: Collection[asyncio.Task[None]], *, ignored: Coll
 
 
 def _assemble(options: Options) -> "_Operator":
+    check_flag(options.get("stop_flag"))
+    check_flag(options.get("ready_flag"))
     settings = options.get("settings") or OperatorSettings()
     namespaces = list(options.get("namespaces") or ())
     clusterwide = bool(options.get("clusterwide"))
@@ -131,18 +140,34 @@ def _assemble(options: Options) -> "_Operator":
         settings.peering.standalone = bool(options.get("standalone"))
     if options.get("priority") is not None:
         settings.peering.priority = int(options.get("priority") or 0)
-    name = options.get("peering_name")
-    if name is not None:
-        settings.peering.name, settings.peering.mandatory = name, True
     memo = options.get("memo")
     return _Operator(
-        stage=Stage(options.get("registry") or get_default_registry(), settings, Memo() if memo is None else memo),
+        stage=Stage(registry, settings, Memo() if memo is None else memo, Indices(registry.index_ids())),
         lifecycle=options.get("lifecycle") or get_default_lifecycle(),
         scope=Scope(None if clusterwide else frozenset(namespaces)),
         stop_flag=options.get("stop_flag"),
         ready_flag=options.get("ready_flag"),
         access=options.get("access"),
     )
+
+
+def _refuse_unsupported(options: Options, registry: OperatorRegistry) -> None:
+    """Say at once what would otherwise be missing silently. None is as good as not given."""
+    unknown = sorted(
+        name for name, value in options.items() if value is not None and name not in Options.__annotations__
+    )
+    if unknown:
+        raise TypeError(
+            f"operator() does not know {', '.join(unknown)}; it knows {', '.join(Options.__annotations__)}."
+        )
+    if options.get("peering_name") is not None:
+        raise NotImplementedError("Peering is not there yet; leave peering_name= out to run without peers.")
+    webhooks = registry.webhooks()
+    if webhooks:
+        raise NotImplementedError(
+            f"Admission handlers are not served yet, and these are declared: {', '.join(spec.id for spec in webhooks)}. "
+            "Remove them, or run this operator with Kopf."
+        )
 
 
 @dataclass(slots=True)
@@ -179,43 +204,58 @@ class _Operator:
     async def _serve(self, stopped: asyncio.Task[None]) -> None:
         settings = self.stage.settings
         async with Client(self.access or self._source(), _client_settings(settings)) as client:
-            env = Environment(self.stage.registry, settings, client, self.lifecycle, self.stage.memo)
-            reconciler = ObjectReconciler(env, lambda key: controller.queue.add(key))  # noqa: PLW0108 (made below)
-            tasks = Tasks("operator")
-            # What other managers own of an object is of no use to handlers, and can be half of it.
-            factory = Factory(client, _informer_settings(settings), transform=drop_managed_fields)
-            controller: Controller[ObjectKey] = Controller(
-                "operator", lambda key, _: reconciler.reconcile(key), concurrency=settings.queueing.worker_limit
-            )
-            observation = Observation(
-                registry=self.stage.registry,
-                scope=self.scope,
-                discovery=Discovery(client),
-                factory=factory,
-                controller=controller,
-                reconciler=reconciler,
-                watching=settings.watching,
-                rescan=not settings.scanning.disabled,
-            )
-            try:
-                await controller.start()
-                if await self._until_stopped(self._begin(client, observation, tasks), stopped):
-                    raise_flag(self.ready_flag)
-                    await stopped
-            finally:
-                # Daemons first: what they leave at their ends is written where their objects are still known.
-                await reconciler.background.stop()
-                await observation.stop()
-                await controller.stop(settings.queueing.exit_timeout)
-                await tasks.stop(settings.queueing.exit_timeout)
-                await factory.stop()
+            rights = Rights(client)
+            async with posting(client, settings, rights):
+                await self._work(client, rights, stopped)
+
+    async def _work(self, client: Client, rights: Rights, stopped: asyncio.Task[None]) -> None:
+        settings = self.stage.settings
+        env = Environment(
+            self.stage.registry, settings, client, self.lifecycle, self.stage.memo, indices=self.stage.indices
+        )
+        reconciler = ObjectReconciler(env, lambda key, priority: controller.queue.add(key, priority=priority))
+        tasks = Tasks("operator")
+        # What other managers own of an object is of no use to handlers, and can be half of it.
+        factory = Factory(client, _informer_settings(settings), transform=drop_managed_fields)
+        controller: Controller[ObjectKey] = Controller(
+            "operator", lambda key, _: reconciler.reconcile(key), concurrency=settings.queueing.worker_limit
+        )
+        observation = Observation(
+            registry=self.stage.registry,
+            scope=self.scope,
+            discovery=Discovery(client),
+            factory=factory,
+            controller=controller,
+            reconciler=reconciler,
+            watching=settings.watching,
+            rights=rights,
+            rescan=not settings.scanning.disabled,
+        )
+        try:
+            await controller.start()
+            if await self._until_stopped(self._begin(client, observation, tasks), stopped):
+                raise_flag(self.ready_flag)
+                await stopped
+        finally:
+            # Daemons first: what they leave at their ends is written where their objects are still known.
+            await reconciler.background.stop()
+            await observation.stop()
+            await controller.stop(settings.queueing.exit_timeout)
+            await tasks.stop(settings.queueing.exit_timeout)
+            await factory.stop()
 
     async def _begin(self, client: Client, observation: Observation, tasks: Tasks) -> None:
         # One request without retries: a server that is not there, or credentials that it refuses, are told at once.
         try:
-            await client.request("GET", "/version", retry=False)
-        except (Forbidden, NotFound):
+            await client.request("GET", "/version", retry=False, timeout=FIRST_ANSWER_SECONDS)
+        except Forbidden:
             logger.debug("The server does not tell its version; it is asked for its resources all the same.")
+        except NotFound as exc:
+            server = (await client.access()).server
+            raise AccessError(
+                f"{server} does not look like a Kubernetes API server: expected its version at /version, found {exc.code}. "
+                "Check the address in the kubeconfig."
+            ) from exc
         await observation.start(tasks)
 
     def _source(self) -> Access | AccessSource:

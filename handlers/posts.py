@@ -90,8 +90,8 @@ def build_event(post: Post, reporter: Reporter, now: datetime) -> dict[str, Any]
 
     `now` has an offset. The message is cut in its middle when it is too long.
     """
-    namespace = post.reference.get("namespace") or reporter.default_namespace or FALLBACK_NAMESPACE
-    moment = now.isoformat(timespec="microseconds")
+    namespace = namespace_of(post, reporter.default_namespace)
+    moment = stamp(now)
     return {
         "metadata": {"namespace": namespace, "generateName": reporter.name_prefix},
         # The word is what Kopf has always written there; the API requires any, and other tools may look for it.
@@ -107,6 +107,16 @@ def build_event(post: Post, reporter: Reporter, now: datetime) -> dict[str, Any]
         "lastTimestamp": moment,
         "eventTime": moment,
     }
+
+
+def namespace_of(post: Post, default: str | None) -> str:
+    """Where the event about an object goes: its own namespace, or the default one, or `default`."""
+    return post.reference.get("namespace") or default or FALLBACK_NAMESPACE
+
+
+def stamp(moment: datetime) -> str:
+    """A time as events have it: with microseconds and the offset."""
+    return moment.isoformat(timespec="microseconds")
 
 
 def cut_message(message: str, limit: int = LONGEST_MESSAGE) -> str:

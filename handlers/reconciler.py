@@ -1,4 +1,4 @@
-"""Bring one object's handlers up to date: its raw events first, then what has changed, then one write.
+"""Bring one object's handlers up to date: its raw events and indices first, then what has changed, then one write.
 
 This is the page on which an attempt can be read from its beginning to its end. It runs in the key's own task: nothing
 of one object ever runs beside anything else of it.
@@ -12,16 +12,20 @@ from typing import NamedTuple
 from ..client.objects import Object
 from ..client.resources import Key, Resource
 from ..controller.result import Result
+from ..controller.watching import BACKLOG_PRIORITY
 from ..informers.deltas import Delta, DeltaKind
 from ..informers.informer import Informer
 from .background.background import NOBODY, Background
 from .background.memories import Memory
 from .backlog import Backlog
+from .barrier import Barrier
 from .causation.causes import Reason
 from .causation.views import Body
 from .changes import QUIET, Changes
 from .environment import Environment, Place
 from .events import show, write_left
+from .execution.progression import SHORTEST
+from .indexing import Indexing
 from .loggers import ObjectLogger
 
 
@@ -39,12 +43,15 @@ class ObjectKey(NamedTuple):
 class ObjectReconciler:
     """The reconciler behind all decorators: from a key to the handlers' calls and the object's patch.
 
-    `wake` asks for an attempt of a key soon. Whoever runs the reconciler stops its `background`.
+    `wake` asks for an attempt of a key soon, at a priority. Whoever runs the reconciler tells the `barrier` what is to be
+    indexed before handlers run, and stops the `background`.
     """
 
-    def __init__(self, env: Environment, wake: Callable[[ObjectKey], None]) -> None:
+    def __init__(self, env: Environment, wake: Callable[[ObjectKey, int], None]) -> None:
         self._env = env
-        self.background = Background(env, lambda resource, key: wake(ObjectKey(resource, key.namespace, key.name)))
+        self.background = Background(env, lambda resource, key: wake(ObjectKey(resource, key.namespace, key.name), 0))
+        self.barrier = Barrier[ObjectKey](lambda key: wake(key, BACKLOG_PRIORITY), needed=bool(env.indices))
+        self._indexing = Indexing(env)
         self._informers: dict[tuple[Resource, str | None], Informer] = {}
         self._backlogs: dict[ObjectKey, Backlog] = {}
 
@@ -65,6 +72,8 @@ class ObjectReconciler:
             key = ObjectKey(resource, obj.namespace, obj.name)
             if raw or gone:
                 self._backlogs.setdefault(key, Backlog()).add(delta)
+            if delta.initial and interest.indexing:
+                self.barrier.found(key)
             if not gone and (interest.changing or interest.spawning):
                 self._env.memories.recall(obj.uid, initial=delta.wire_type is None)
                 self.background.show(obj)
@@ -75,15 +84,16 @@ class ObjectReconciler:
     def dismiss(self, informer: Informer) -> None:
         """Take a resource out of service; what waits for its objects is dropped."""
         self._informers.pop((informer.resource, informer.namespace), None)
-        gone = [
-            key
-            for key in self._backlogs
-            if key.resource == informer.resource and informer.namespace in {None, key.namespace}
-        ]
-        for key in gone:
+
+        def is_gone(key: ObjectKey) -> bool:
+            return key.resource == informer.resource and informer.namespace in {None, key.namespace}
+
+        for key in filter(is_gone, list(self._backlogs)):
             del self._backlogs[key]
+        self.barrier.drop(is_gone)
         for obj in informer.store.values():
             self._env.memories.forget(obj.uid)
+            self._indexing.forget(obj)
         self.background.dismiss(informer.resource, informer.namespace)
 
     # What is done about it: called by the controller, one attempt of a key at a time.
@@ -105,9 +115,13 @@ class ObjectReconciler:
         if wait > 0:
             return Result(after=wait)
         try:
+            if not await self._pass_barrier(key):
+                return None
             await self._drain(key)
             obj = place.latest()
             delay = None if obj is None else await self._advance(obj, place)
+            if (latest := place.latest()) is not None:
+                delay = _sooner(delay, await self._indexing.retry(latest, key.resource))
         except Exception as exc:
             if obj is None:
                 raise
@@ -118,11 +132,30 @@ class ObjectReconciler:
                 memory.failures = 0
         return None if delay is None else Result(after=delay)
 
-    async def _drain(self, key: ObjectKey) -> None:
-        """Show all waiting raw events; what their handlers want written waits in the memory of the object they saw."""
+    async def _pass_barrier(self, key: ObjectKey) -> bool:
+        """While not everything that was there at the start is indexed, only index what is new of the object."""
+        if self.barrier.is_open:
+            return True
         backlog = self._backlogs.get(key)
-        while backlog is not None and (delta := backlog.take()) is not None:
-            if self._env.registry.handles(key.resource).watching:
+        try:
+            if self._env.registry.handles(key.resource).indexing:
+                while backlog is not None and (delta := backlog.look_ahead()) is not None:
+                    await self._indexing.take(delta, key.resource)
+        finally:
+            self.barrier.indexed(key)
+        if not self.barrier.is_open:
+            self.barrier.hold(key)
+        return self.barrier.is_open
+
+    async def _drain(self, key: ObjectKey) -> None:
+        """Index and show all waiting raw events; what handlers want written waits in the memory of the object they saw."""
+        backlog, interest = self._backlogs.get(key), self._env.registry.handles(key.resource)
+        while backlog is not None and len(backlog):
+            is_indexed = backlog.ahead > 0
+            delta = backlog.take()
+            if interest.indexing and not is_indexed:
+                await self._indexing.take(delta, key.resource)
+            if interest.watching:
                 await show(delta, key.resource, self._env)
             if delta.kind is DeltaKind.DELETED:
                 self._part(delta.object)
@@ -156,10 +189,12 @@ class ObjectReconciler:
         if memory.throttled_until is None:
             return 0.0
         wait = memory.throttled_until - asyncio.get_running_loop().time()
-        if wait <= 0 and obj is not None:
+        if wait > 0:
+            return max(wait, SHORTEST)
+        if obj is not None:
             memory.throttled_until = None
             self._logger(obj).info("Throttling is over. Switching back to normal operations.")
-        return wait
+        return 0.0
 
     def _throttle(self, obj: Object, exc: Exception) -> float:
         memory = self._env.memories.recall(obj.uid)
@@ -176,3 +211,7 @@ class ObjectReconciler:
 
     def _logger(self, obj: Object) -> ObjectLogger:
         return ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
+
+
+def _sooner(delay: float | None, other: float | None) -> float | None:
+    return min((wait for wait in (delay, other) if wait is not None), default=None)

@@ -188,6 +188,10 @@ class OperatorRegistry:
         """All daemons and timers of a resource, duplicates included."""
         return self._spawning.of(resource)
 
+    def indexing_specs(self, resource: Resource) -> tuple[IndexingSpec, ...]:
+        """All index functions of a resource, duplicates included."""
+        return self._indexing.of(resource)
+
     def webhooks(self, resource: Resource | None = None) -> tuple[WebhookSpec, ...]:
         """All admission handlers, or those for a resource."""
         return tuple(self._webhooks) if resource is None else self._webhooks.of(resource)

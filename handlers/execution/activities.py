@@ -10,6 +10,7 @@ from ...runtime import clock
 from ..causation.causes import Activity, ActivityCause
 from ..declaration.registry import OperatorRegistry
 from ..declaration.specs import ActivitySpec
+from ..indices import Indices
 from ..settings import OperatorSettings
 from .attempts import Call, attempt
 from .outcomes import Outcome
@@ -32,7 +33,7 @@ class Stage:
     registry: OperatorRegistry
     settings: OperatorSettings
     memo: Any
-    indices: Mapping[str, Any] = field(default_factory=dict)
+    indices: Indices = field(default_factory=Indices)
 
     async def run(self, activity: Activity) -> dict[str, Any]:
         """Run the handlers in order, again and again those that are to be retried; give the results by id.

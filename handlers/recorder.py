@@ -1,0 +1,181 @@
+"""Write posts to the server as Event objects, in the background, in order for each object.
+
+Nobody waits for it, and what cannot be written is given up with a warning, as the settings' back-offs say.
+"""
+
+import asyncio
+import logging
+import math
+import threading
+from datetime import datetime
+
+from ..client.calls import PatchKind
+from ..client.errors import NotFound, is_outcome_unknown, is_retriable
+from ..client.resources import Resource
+from ..client.rest import Client
+from ..controller.controller import Controller
+from ..controller.result import Result
+from ..runtime import clock
+from .posts import Post, Reporter, build_event, cut_message, namespace_of, stamp
+from .repeats import Line, Repeats, Way
+from .rights import Rights
+from .settings import PostingSettings
+
+logger = logging.getLogger(__name__)
+
+EVENTS = Resource("", "v1", "events", kind="Event", namespaced=True)
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Repetitions are counted for so long before the Event object is told of them, in seconds: twice as long each time."""
+WINDOW = 600.0
+"""The same without the right to patch Event objects, where each telling is a new object."""
+
+
+class Recorder:
+    """Takes posts from any thread, and tells the server.
+
+    The first post of a line is a new Event object, at once. Equal ones after it are counted, and the object's count is patched,
+    less and less often; where patching is not allowed, they are one new object with a count for each WINDOW. At most
+    `settings.worker_limit` objects are written about at once.
+    """
+
+    def __init__(self, client: Client, settings: PostingSettings, rights: Rights) -> None:
+        """Belongs to the running loop and its thread."""
+        self._client = client
+        self._settings = settings
+        self._rights = rights
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._repeats = Repeats()
+        self._is_ending = False
+        self._missing: set[str] = set()
+        self._controller: Controller[tuple[str | None, ...]] = Controller(
+            "events", lambda key, _: self._tell(key), concurrency=settings.worker_limit
+        )
+
+    async def start(self) -> None:
+        """Begin to write."""
+        await self._controller.start()
+
+    async def stop(self, grace: float) -> None:
+        """Write what waits, delayed or not, once, within `grace` seconds; give up the rest."""
+        self._is_ending = True
+        for key in self._repeats:
+            self._controller.queue.add(key)
+        await self._controller.stop(grace)
+
+    def add(self, post: Post, way: Way) -> None:
+        """Take a post, to be written soon. From any thread; after the end nothing happens."""
+        now = clock.now()
+        if threading.get_ident() == self._thread:
+            self._take(post, way, now)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._take, post, way, now)
+
+    def _take(self, post: Post, way: Way, now: datetime) -> None:
+        if not self._is_ending:
+            self._repeats.take(post, way, now)
+            self._controller.queue.add(post.object_key)
+
+    # Writing: an attempt of one object's key, one at a time.
+
+    async def _tell(self, key: tuple[str | None, ...]) -> Result | None:
+        waits = []
+        for line in self._repeats.untold(key):
+            wait = 0.0 if self._is_ending else await self._due(line) - self._loop.time()
+            if wait <= 0:
+                wait = await self._write(line)
+            if wait > 0:
+                waits.append(wait)
+                if line.failures:
+                    # What comes after it is not to be told before it.
+                    break
+        return Result(after=min(waits)) if waits else None
+
+    async def _due(self, line: Line) -> float:
+        """When a line may be written, in loop time."""
+        if line.failures:
+            return line.again
+        if not line.writes:
+            return 0.0
+        if not await self._may("patch", line, "repetitions are posted as one new event for each 10 minutes"):
+            return line.again + WINDOW
+        return line.again + min(LONGEST_PAUSE, math.ldexp(FIRST_PAUSE, min(line.writes - 1, 10)))
+
+    async def _write(self, line: Line) -> float:
+        """Tell the server of a line; gives the seconds until this is to be tried again, 0 when it is not."""
+        count, is_new = line.count, line.name is None
+        try:
+            await self._send(line, count)
+        except Exception as exc:  # whatever it is: posts are worth a warning, not more
+            return self._fail(line, exc, is_new=is_new)
+        line.failures = 0
+        line.writes += 1
+        line.again = self._loop.time()
+        self._repeats.told(line, count)
+        return 0.0
+
+    def _fail(self, line: Line, exc: Exception, *, is_new: bool) -> float:
+        line.failures += 1
+        pause = line.way.pause(line.failures)
+        # An Event object with a generated name would be there twice.
+        is_repeatable = is_retriable(exc) and not (is_new and is_outcome_unknown(exc))
+        if is_repeatable and pause is not None and not self._is_ending:
+            line.again = self._loop.time() + pause
+            return pause
+        post = line.post
+        logger.warning(
+            "Failed to post an event. Ignoring and continuing. Event: type=%r, reason=%r, message=%r. Error: %s",
+            post.type,
+            post.reason,
+            post.message,
+            exc,
+        )
+        self._repeats.drop(line)
+        return 0.0
+
+    async def _send(self, line: Line, count: int) -> None:
+        if line.name is not None and await self._may("patch", line):
+            try:
+                await self._count(line, line.name, count)
+            except NotFound:
+                # The server forgets Event objects, after an hour by default.
+                await self._create(line, count, line.first)
+        elif not await self._may("create", line, "nothing is posted"):
+            self._repeats.drop(line)
+        else:
+            await self._create(line, count - line.told, line.since)
+
+    async def _create(self, line: Line, count: int, first: datetime) -> None:
+        line.name = None
+        settings = self._settings
+        reporter = Reporter(
+            component=settings.reporting_component,
+            instance=settings.reporting_instance,
+            name_prefix=settings.event_name_prefix,
+            default_namespace=self._client.default_namespace,
+        )
+        body = build_event(line.post, reporter, first)
+        if count > 1:
+            body |= {"count": count, "lastTimestamp": stamp(line.last)}
+        event = await self._client.create(EVENTS, body, retry=False)
+        line.name, line.namespace = event.name, event.namespace
+
+    async def _count(self, line: Line, name: str, count: int) -> None:
+        change = {"count": count, "lastTimestamp": stamp(line.last), "message": cut_message(line.post.message)}
+        await self._client.request(
+            "PATCH",
+            EVENTS.get_url(namespace=line.namespace, name=name),
+            body=change,
+            headers={"Content-Type": PatchKind.MERGE.value},
+            retry=False,
+            repeatable=True,
+        )
+
+    async def _may(self, verb: str, line: Line, otherwise: str = "") -> bool:
+        namespace = line.namespace or namespace_of(line.post, self._client.default_namespace)
+        if await self._rights.have(verb, EVENTS, namespace):
+            return True
+        if otherwise and verb not in self._missing:
+            self._missing.add(verb)
+            logger.info("The right to %s events is missing in namespace %r: %s.", verb, namespace, otherwise)
+        return False

@@ -1,0 +1,59 @@
+"""Ask the server whether something is allowed, before it is tried: an optional right that is missing costs no refusal."""
+
+import asyncio
+import logging
+
+from ..client.errors import AccessError, APIError, RequestError
+from ..client.resources import Resource
+from ..client.rest import Client
+
+logger = logging.getLogger(__name__)
+
+REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", kind="SelfSubjectAccessReview", namespaced=False
+)
+
+
+class Rights:
+    """What the operator's credentials allow. Each question is asked once, and the answer is kept for the process.
+
+    Everybody may ask about themselves (SelfSubjectAccessReview, authorization.k8s.io/v1). Where no answer comes all the same,
+    the right is taken to be there, and the next question is asked anew: the request itself will tell.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[tuple[str, Resource, str | None], bool] = {}
+        self._asking = asyncio.Lock()
+
+    async def have(self, verb: str, resource: Resource, namespace: str | None = None) -> bool:
+        """Tell whether the verb is allowed: in the namespace, or, for None, in all of them."""
+        async with self._asking:
+            if await self._ask(verb, resource, None):
+                return True
+            return namespace is not None and await self._ask(verb, resource, namespace)
+
+    async def have_all(self, verbs: tuple[str, ...], resource: Resource) -> bool:
+        """Tell whether all of the verbs are allowed, in all namespaces."""
+        return all([await self.have(verb, resource) for verb in verbs])
+
+    async def _ask(self, verb: str, resource: Resource, namespace: str | None) -> bool:
+        question = (verb, resource, namespace)
+        known = self._known.get(question)
+        if known is not None:
+            return known
+        attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
+        if namespace is not None:
+            attributes["namespace"] = namespace
+        review = {
+            "apiVersion": REVIEWS.api_version,
+            "kind": REVIEWS.kind,
+            "spec": {"resourceAttributes": attributes},
+        }
+        try:
+            answer = (await self._client.create(REVIEWS, review)).body()
+        except (APIError, RequestError, AccessError) as exc:
+            logger.debug("Whether %s of %r is allowed could not be asked: %s", verb, resource, exc)
+            return True
+        allowed = self._known[question] = bool((answer.get("status") or {}).get("allowed"))
+        return allowed
