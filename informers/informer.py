@@ -63,6 +63,7 @@ class Informer:
         self.selection = selection
         self.settings = settings
         self._store = Store(settings.own_writes_limit)
+        self._lister = Lister(self._store)
         self._reflector = Reflector(self._name(), source, self._store, self, settings, chance)
         self._scope = Scope(selection)
         self._subscriptions: dict[Subscription, None] = {}
@@ -95,7 +96,7 @@ class Informer:
     @property
     def lister(self) -> Lister:
         """Reads from the copy by namespace, selector or index."""
-        return Lister(self._store)
+        return self._lister
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         """Add a lookup, at any time, also after the start. See `Reader.add_indexer`."""

@@ -111,6 +111,7 @@ class Lifecycle:
         self._pages_next = False
         self._continue: str | None = None
         self._limit: int | None = settings.page_size
+        self._restarted = False
         self._seen: str | None = None
         self._consistent = settings.consistent
         self._opened_at: float | None = None
@@ -172,6 +173,7 @@ class Lifecycle:
     def _synced(self, now: float, version: str) -> None:
         self.version = self._seen = version
         self._continue = None
+        self._restarted = False
         self._limit = self._settings.page_size
         self._consistent = self._settings.consistent
         self._pages_next = False
@@ -238,10 +240,11 @@ class Lifecycle:
 
     def _expired(self, now: float, random: float, error: Exception) -> None:
         if self._continue is not None:
-            # Between two pages: everything at once, then it cannot happen again (as client-go does).
+            # Between two pages: from the beginning, and if that goes wrong too, everything in one piece (as client-go does).
             self._continue = None
-            self._limit = None
             self._consistent = True
+            self._limit = None if self._restarted else self._limit
+            self._restarted = True
             return
         if self.version is None:
             self._pages_next = self._is_streaming

@@ -43,19 +43,28 @@ def drop_managed_fields(obj: Object) -> Object:
     They are cut out of the JSON where they stand; the rest keeps its bytes.
     """
     raw = obj.raw
-    if _MEMBER not in raw:
+    begin = raw.find(_MEMBER)
+    if begin < 0:
         return obj
     fields = _decode_managed(raw).metadata.managed_fields
     if fields is UNSET:
-        return obj
-    member = b"%b:%b" % (_MEMBER, bytes(fields))
-    begin = raw.find(member)
-    end = begin + len(member)
-    if begin <= 0 or raw.find(member, end) >= 0 or raw[begin - 1] not in b"{,":
-        return _without_managed_fields(obj)  # other spacing, or the same text elsewhere too
-    if raw[end : end + 1] == b",":
+        return obj  # they are another one's than the metadata's
+    value = bytes(fields)
+    start = begin + len(_MEMBER) + 1
+    end = start + len(value)
+    # Long needles are slow to find, so the short one is, and what follows it is compared. A second one, or other spacing, is
+    # left to a full decoding.
+    if (
+        raw[start - 1] != ord(":")
+        or not raw.startswith(value, start)
+        or raw[begin - 1] not in b"{,"
+        or raw.find(_MEMBER, end) >= 0
+    ):
+        return _without_managed_fields(obj)
+    after = raw[end : end + 1]
+    if after == b",":
         end += 1
-    elif raw[end : end + 1] == b"}":
+    elif after == b"}":
         begin -= raw[begin - 1] == ord(b",")
     else:
         return _without_managed_fields(obj)

@@ -141,12 +141,13 @@ def test_a_server_that_always_says_expired_is_not_asked_in_a_tight_loop() -> Non
     assert isinstance(act(life, 2), Wait), "also when consistent lists expire"
 
 
-def test_a_list_that_expires_between_its_pages_is_read_in_one_piece() -> None:
+def test_a_list_that_expires_between_its_pages_begins_anew_and_is_then_read_in_one_piece() -> None:
     life = begun()
-    act(life, 0)
-    life.paged(0, "100", "token")
-    act(life, 0)
-    life.failed(1, 0.5, Expired(410))
+    for limit in (500, 500):
+        assert act(life, 0) == ListPage(None, None, limit)
+        life.paged(0, "100", "token")
+        act(life, 0)
+        life.failed(1, 0.5, Expired(410))
     assert act(life, 1) == ListPage(None, None, None)
     assert life.paged(1, "101", None)
     life.opened(1)
