@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ...client.objects import Object
+from ...client.objects import Object, version_order
 from ...client.resources import Key, Resource
 from ...runtime.tasks import Tasks
 from ..causation.causes import SpawningCause
@@ -72,7 +72,9 @@ class Background:
         self._termination = Termination(ground, self._tasks, self._wake)
         # Why nothing may be started now; None: it may.
         self._halted: DaemonStoppingReason | None = None
-        self._started_before: defaultdict[HandlerId, Iterator[int]] = defaultdict(itertools.count)
+        self._term = 0
+        # How many objects of a herd have got a timer, by handler.
+        self._spread: defaultdict[HandlerId, Iterator[int]] = defaultdict(itertools.count)
 
     @property
     def daemons(self) -> int:
@@ -96,6 +98,7 @@ class Background:
         deleting = obj.metadata().deletion_timestamp is not None
         if host is None and (deleting or self._halted is not None):
             return NOBODY
+        herd = self._is_one_of_many(memory)
         resource = place.resource
         specs = self._ground.registry.spawning_specs(resource)
         cause = self._cause(obj, resource, memory)
@@ -105,7 +108,7 @@ class Background:
         if host is None:
             if not wanted and not lurking:
                 return NOBODY
-            host = self._hosts[obj.uid] = Host(obj, place, cause.memo, initial=memory.initial)
+            host = self._hosts[obj.uid] = Host(obj, place, cause.memo)
         host.place = place
         self._notice(host, obj, specs)
         leaving = [known for known in host.companions.values() if known.spec.id not in ids and not _is_dormant(known)]
@@ -115,15 +118,22 @@ class Background:
             self._drop_dormant(host)
         if self._halted is None and self._hosts.get(obj.uid) is host:
             for spec in wanted:
-                self._start(spec, host, cause)
+                self._start(spec, host, cause, herd=herd)
             for spec in lurking:
-                self._lurk(spec, host)
+                self._lurk(spec, host, herd=herd)
         return self._standing(host)
 
+    def _is_one_of_many(self, memory: Memory) -> bool:
+        """Whether the object comes together with all others: at the start, or after a pause. Notes that it came."""
+        if self._halted is not None:
+            return False
+        known, memory.observed = memory.observed, self._term
+        return memory.initial if known is None else known != self._term
+
     def show(self, obj: Object) -> None:
-        """Let the companions that run now see the newest version of their object."""
+        """Let the companions that run now see a version of their object, unless they see a later one already."""
         host = self._hosts.get(obj.uid)
-        if host is not None:
+        if host is not None and not _is_older(obj, host.obj):
             host.show(obj)
 
     def part(self, uid: str) -> None:
@@ -146,13 +156,12 @@ class Background:
     async def pause(self) -> None:
         """End everything, and start nothing until `resume`. Those that do not end within their limits are left alone."""
         await self._halt(DaemonStoppingReason.OPERATOR_PAUSING)
-        for host in self._hosts.values():
-            host.initial = True
 
     def resume(self) -> None:
         """Start companions again, each when its object is observed next."""
         if self._halted is DaemonStoppingReason.OPERATOR_PAUSING:
             self._halted = None
+            self._term += 1
 
     async def stop(self) -> None:
         """End everything for good, within the handlers' limits, HUNG seconds for those that have none, and a bit."""
@@ -164,12 +173,18 @@ class Background:
 
     # Starting.
 
-    def _start(self, spec: SpawningSpec, host: Host, cause: SpawningCause) -> None:
+    def _start(self, spec: SpawningSpec, host: Host, cause: SpawningCause, *, herd: bool) -> None:
         known = host.companions.get(spec.id)
-        if spec.id in host.exited or (known is not None and not _is_dormant(known)):
+        if spec.id in host.exited:
             return
-        if isinstance(known, Timer):
+        if isinstance(known, Timer) and known.dormant:
             self._timers.drop(known)
+        elif isinstance(known, Timer) and known.rhythm.idle is None and known.due is None and not known.running:
+            # Its filters said no at the last tick, and say yes again.
+            self._timers.arm(known, asyncio.get_running_loop().time())
+            return
+        elif known is not None:
+            return
         initial = spec.initial_delay(**cause.kwargs) if callable(spec.initial_delay) else spec.initial_delay
         delay = max(0.0, float(initial or 0.0))
         if isinstance(spec, DaemonSpec):
@@ -177,15 +192,16 @@ class Background:
             daemon.task = self._tasks.spawn(self._accompany(daemon), name=f"daemon {daemon}")
             return
         timer = host.companions[spec.id] = Timer(spec, host, self._ground, partial(self._wake, host))
-        if host.initial:
-            delay += timer.rhythm.offset(next(self._started_before[spec.id]))
-        self._timers.start(timer, delay)
+        self._timers.start(timer, delay + self._offset(timer, herd=herd))
 
-    def _lurk(self, spec: SpawningSpec, host: Host) -> None:
+    def _offset(self, timer: Timer, *, herd: bool) -> float:
+        return timer.rhythm.offset(next(self._spread[timer.spec.id])) if herd else 0.0
+
+    def _lurk(self, spec: SpawningSpec, host: Host, *, herd: bool) -> None:
         """Keep looking whether a timer that does not match will."""
         if isinstance(spec, TimerSpec) and spec.id not in host.companions and spec.id not in host.exited:
             timer = host.companions[spec.id] = Timer(spec, host, self._ground, partial(self._wake, host), dormant=True)
-            self._timers.start(timer, spec.interval or 0.0)
+            self._timers.start(timer, self._offset(timer, herd=herd) or spec.interval or 0.0)
 
     async def _accompany(self, daemon: Daemon) -> None:
         try:
@@ -294,6 +310,11 @@ class Background:
 
 def _is_dormant(companion: Companion[Any]) -> bool:
     return isinstance(companion, Timer) and companion.dormant
+
+
+def _is_older(obj: Object, other: Object) -> bool:
+    mine, theirs = version_order(obj.resource_version), version_order(other.resource_version)
+    return mine is not None and theirs is not None and mine < theirs
 
 
 def _may_come(spec: SpawningSpec) -> bool:

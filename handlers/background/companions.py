@@ -64,17 +64,16 @@ class Host:
     """An object with companions.
 
     `obj` is the version that was observed last, `mark` what of it counts as a change for idle timers, `changed` when that
-    changed (loop time). `exited` are the ids of companions that ended by themselves: they are not started again. `initial`:
-    it was there before this process, or before a pause. `shown` are the bodies that running companions look at.
+    changed (loop time). `exited` are the ids of companions that ended by themselves: they are not started again. `shown`
+    are the bodies that running companions look at.
     """
 
-    __slots__ = ("changed", "companions", "exited", "initial", "mark", "memo", "obj", "place", "shown")
+    __slots__ = ("changed", "companions", "exited", "mark", "memo", "obj", "place", "shown")
 
-    def __init__(self, obj: Object, place: Whereabouts, memo: Any, *, initial: bool) -> None:
+    def __init__(self, obj: Object, place: Whereabouts, memo: Any) -> None:
         self.obj = obj
         self.place = place
         self.memo = memo
-        self.initial = initial
         self.exited: set[HandlerId] = set()
         self.companions: dict[HandlerId, Companion[Any]] = {}
         self.mark: object = None

@@ -20,6 +20,7 @@ class Memory:
     `seen_essence`: what the earliest handler that finished in the unfinished cycle saw. `progress`: records of the
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
     write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
+    `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
     `failures`: consecutive attempts that ended with an error of ours or of the server; `throttled_until`: loop time.
     """
 
@@ -29,6 +30,7 @@ class Memory:
         "fns",
         "handled_once",
         "initial",
+        "observed",
         "progress",
         "seen_essence",
         "throttled_until",
@@ -42,6 +44,7 @@ class Memory:
         self.progress: Mapping[str, Progress] = {}
         self.unwritten: Patch | None = None
         self.fns: list[PatchFn] = []
+        self.observed: int | None = None
         self.failures = 0
         self.throttled_until: float | None = None
         self._memo: Any = None

@@ -241,3 +241,17 @@ async def test_the_depth_by_priority_is_bounded_in_labels() -> None:
     for _ in itertools.repeat(None, 100):
         queue.done(await queue.get())
     assert all(sample.value == 0 for sample in queue.samples() if sample.family.name == "workqueue_depth")
+
+
+async def test_a_delayed_key_can_be_struck_out_and_one_that_waits_cannot() -> None:
+    queue: RateLimitingQueue[str] = RateLimitingQueue("test")
+    queue.add_after("a", 10)
+    queue.add_after("b", 20)
+    queue.add("c")
+    assert queue.discard("a")
+    assert not queue.discard("a")
+    assert not queue.discard("c")
+    assert queue.delayed == 1
+    start = asyncio.get_running_loop().time()
+    assert [await queue.get(), await queue.get()] == ["c", "b"]
+    assert asyncio.get_running_loop().time() - start == pytest.approx(20)

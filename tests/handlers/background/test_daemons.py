@@ -5,6 +5,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import ctl
@@ -222,10 +223,10 @@ async def test_filters_are_asked_on_each_event(world: World, calls: Calls) -> No
         assert not world.get()["metadata"].get("finalizers")
         for number in (1, 2):
             await world.patch({"metadata": {"labels": {"on": "yes"}}})
-            await world.until(lambda number=number: calls.count("begin") == number)
+            await world.until(partial(lambda count: calls.count("begin") == count, number))
             await world.until(lambda: world.get()["metadata"].get("finalizers"))
             await world.patch({"metadata": {"labels": {"on": "no"}}})
-            await world.until(lambda number=number: calls.count("end") == number)
+            await world.until(partial(lambda count: calls.count("end") == count, number))
             await world.until(lambda: not world.get()["metadata"].get("finalizers"))
     assert [kwargs["reason"] for kwargs in calls.of("end")] == [Why.FILTERS_MISMATCH] * 2
 

@@ -51,7 +51,7 @@ async def test_coroutines_wait_with_a_limit_and_without() -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
     assert await stopped.wait(10) is stopped
-    assert not stopped
+    assert not stopped.is_set()
     assert loop.time() - start == pytest.approx(10)
     loop.call_later(5, stopper.set, Why.RESOURCE_DELETED)
     assert await stopped.wait()
@@ -76,7 +76,7 @@ async def test_threads_are_woken() -> None:
     stopped = stopper.checker(in_thread=True)
     assert isinstance(stopped, SyncDaemonStopperChecker)
     assert stopped.wait(0) is stopped
-    assert not stopped
+    assert not stopped.is_set()
     waiting = asyncio.get_running_loop().run_in_executor(OwnThread("waiter"), stopped.wait, 60)
     stopper.set(Why.RESOURCE_DELETED)
     assert await asyncio.wait_for(waiting, 30) is stopped
