@@ -46,6 +46,13 @@ def raise_flag(flag: Flag | None) -> None:
             raise TypeError(_unsupported(flag))
 
 
+def check_flag(flag: object) -> None:
+    """Raise TypeError for what is neither None nor a flag, before anybody waits for it."""
+    kinds = (asyncio.Event, asyncio.Future, threading.Event, concurrent.futures.Future)
+    if flag is not None and not isinstance(flag, kinds):
+        raise TypeError(_unsupported(flag))
+
+
 def _unsupported(flag: object) -> str:
     return (
         f"A flag is an asyncio.Event, an asyncio.Future, a threading.Event or a concurrent.futures.Future; "

@@ -1,0 +1,156 @@
+"""Whatever happens to an object: every handler sees its last state in the end, nothing is left on it, and nothing is too much."""
+
+import asyncio
+import random
+from typing import Any
+
+import ctl
+import pytest
+
+from .world import KEX, World, a_world, quick, rest
+
+pytestmark = pytest.mark.virtual_time
+
+OBJECTS = 200
+
+
+async def test_a_thousand_objects_cost_a_thousand_patches() -> None:
+    called: dict[str, int] = {}
+
+    async with a_world() as world:
+
+        @ctl.on.create(KEX.plural, id="create")
+        async def create(name: str, **_: Any) -> None:
+            called[name] = called.get(name, 0) + 1
+
+        @ctl.on.create(KEX.plural, id="other")
+        async def other(name: str, **_: Any) -> None:
+            called[name] += 1
+
+        names = [f"o{number}" for number in range(1000)]
+        async with world.running():
+            for name in names:
+                world.sandbox.create(_body(name))
+            await world.until(lambda: all(world.annotations(name) for name in names))
+            await rest()
+        assert called == dict.fromkeys(names, 2)
+        assert len(world.writes()) == 1000
+        assert {request.code for request in world.writes()} == {200}
+
+
+async def test_a_worker_limit_is_kept_and_nothing_is_left_behind(world: World) -> None:
+    busy, most = 0, 0
+
+    @ctl.on.create(KEX.plural, id="create")
+    @ctl.on.update(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, spec: Any, **_: Any) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.1)
+        # An own change gets a round of its own, at once: the key is handed out again while its last attempt ends.
+        if spec.get("turn", 0) < 3:
+            patch.spec["turn"] = spec.get("turn", 0) + 1
+        busy -= 1
+
+    settings = quick()
+    settings.queueing.worker_limit = 2
+    names = [f"o{number}" for number in range(20)]
+    async with world.running(settings=settings):
+        for name in names:
+            world.sandbox.create(_body(name))
+        for name in names:
+            await world.handled(name)
+    assert most == 2
+    assert all(world.get(name)["spec"]["turn"] == 3 for name in names)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_random_lives_converge(world: World, seed: int) -> None:
+    """Each object lives through edits of its own while handlers fail at random and the server breaks now and then."""
+    chance = random.Random(seed)
+    seen: dict[tuple[str, str], Any] = {}
+
+    def declare(handler_id: str) -> None:
+        @ctl.on.create(KEX.plural, id=handler_id)
+        @ctl.on.update(KEX.plural, id=handler_id)
+        @ctl.on.resume(KEX.plural, id=handler_id)
+        async def handler(name: str, spec: Any, labels: Any, **_: Any) -> None:
+            await asyncio.sleep(chance.choice([0, 0, 0, 0.3, 1.5]))
+            luck = chance.random()
+            if luck < 0.2:
+                raise ctl.TemporaryError("unlucky", delay=chance.choice([None, 0, 1, 7]))
+            if luck < 0.3:
+                raise ValueError("a bug")
+            seen[name, handler_id] = (dict(spec), dict(labels))
+            if luck < 0.4:
+                raise ctl.PermanentError("it has seen it, and does not like it")
+
+    @ctl.on.startup()
+    async def configure(settings: ctl.OperatorSettings, **_: Any) -> None:
+        settings.execution.default_backoff = 3
+
+    handlers = ["a", "b", "c"]
+    for handler_id in handlers:
+        declare(handler_id)
+
+    async def live(name: str) -> None:
+        world.sandbox.create(_body(name))
+        for _ in range(chance.randrange(8)):
+            await asyncio.sleep(chance.choice([0, 0.05, 0.5, 2, 5]))
+            change: dict[str, Any] = chance.choice(
+                [
+                    {"spec": {"field": chance.randrange(3)}},
+                    {"spec": {"extra": chance.choice([None, 1, {"deep": chance.randrange(2)}])}},
+                    {"metadata": {"labels": {"l": chance.choice([None, "x", "y"])}}},
+                    {"metadata": {"annotations": {"mine.io/a": str(chance.randrange(3))}}},
+                ]
+            )
+            await world.patch(change, name)
+
+    names = [f"o{number}" for number in range(OBJECTS // 2)]
+    async with world.running() as running:
+        lives = asyncio.gather(*(live(name) for name in names))
+        for _ in range(5):
+            await asyncio.sleep(2)
+            chance.choice(
+                [
+                    lambda: world.sandbox.faults.lose_answer(match=world.own_patches(), times=5),
+                    lambda: world.sandbox.faults.answer(500, match=world.own_patches(), times=5),
+                    world.sandbox.faults.cut_watches,
+                ]
+            )()
+        await lives
+        if seed == 2:
+            await world.crash(running)
+    async with world.running():
+        for name in names:
+            await world.until(lambda name=name: _is_settled(world, name), seconds=1000)  # type: ignore[misc]
+        await rest(10)
+        for name in names:
+            body = world.get(name)
+            state = (body["spec"], body["metadata"].get("labels") or {})
+            for handler_id in handlers:
+                assert seen[name, handler_id] == state, (name, handler_id)
+            assert _is_settled(world, name)
+
+
+def _is_settled(world: World, name: str) -> bool:
+    if not world.is_clean(name):
+        return False
+    body, last = world.get(name), world.last(name)
+    return bool(
+        last.get("spec") == body["spec"]
+        and last.get("metadata", {}).get("labels") == body["metadata"].get("labels")
+        and last.get("metadata", {}).get("annotations", {}).get("mine.io/a")
+        == body["metadata"]["annotations"].get("mine.io/a")
+    )
+
+
+def _body(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": KEX.api_version,
+        "kind": KEX.kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"field": "value"},
+    }
