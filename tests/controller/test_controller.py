@@ -43,7 +43,7 @@ class Log:
             raise action
         if callable(action):
             return await action()  # type: ignore[no-any-return]
-        return action  # type: ignore[no-any-return]
+        return action
 
     @property
     def times(self) -> list[float]:

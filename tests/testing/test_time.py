@@ -27,11 +27,18 @@ async def test_a_timer_fires_also_when_the_clock_has_become_large() -> None:
 async def test_timers_fire_in_order_at_their_times() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    fired: list[tuple[str, float]] = []
+    names: list[str] = []
+    times: list[float] = []
+
+    def fire(name: str) -> None:
+        names.append(name)
+        times.append(loop.time() - began)
+
     for name, delay in (("c", 3), ("a", 1), ("b", 2.5)):
-        loop.call_later(delay, lambda name=name: fired.append((name, loop.time() - began)))
+        loop.call_later(delay, fire, name)
     await asyncio.sleep(10)
-    assert fired == [("a", pytest.approx(1)), ("b", pytest.approx(2.5)), ("c", pytest.approx(3))]
+    assert names == ["a", "b", "c"]
+    assert times == pytest.approx([1, 2.5, 3])
 
 
 @pytest.mark.virtual_time(start="2031-05-06T07:08:09Z")
