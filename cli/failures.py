@@ -20,10 +20,17 @@ class Failure(click.ClickException):
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn what a user can mend into a Failure: access, credentials, connections, refusals, startup and cleanup handlers."""
+    """Turn what a user can mend into a Failure: access, credentials, connections, refusals, startup and cleanup handlers, and
+    what is not there yet.
+    """
     try:
         yield
-    except (AccessError, LoginError, ActivityError) as exc:  # a handler's own traceback is in the log
+    except (
+        AccessError,
+        LoginError,
+        ActivityError,
+        NotImplementedError,
+    ) as exc:  # a handler's own traceback is in the log
         raise Failure(str(exc)) from exc
     except Unauthorized as exc:
         raise Failure(
