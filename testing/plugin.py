@@ -1,7 +1,7 @@
 """The pytest plugin for tests of operators: it adds the mark `virtual_time` (see `ctl.testing.time`).
 
 Use it with `pytest -p ctl.testing.plugin` or by `pytest_plugins = ["ctl.testing.plugin"]` in the root's conftest. It works through
-pytest-asyncio (1.4 or newer), whose modes and loop scopes stay as they are configured.
+pytest-asyncio (1.5 or newer), whose modes and loop scopes stay as they are configured.
 """
 
 import asyncio
