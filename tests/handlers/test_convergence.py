@@ -65,9 +65,13 @@ async def test_a_worker_limit_is_kept_and_nothing_is_left_behind(world: World) -
     assert all(world.get(name)["spec"]["turn"] == 3 for name in names)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_random_lives_converge(world: World, seed: int) -> None:
-    """Each object lives through edits of its own while handlers fail at random and the server breaks now and then."""
+@pytest.mark.parametrize(("seed", "crash"), [(1, False), (2, True)])
+async def test_random_lives_converge(world: World, seed: int, crash: bool) -> None:
+    """Each object lives through edits of its own while handlers fail at random and the server breaks now and then.
+
+    What a finished handler of an unfinished cycle saw is known to the process only: a change between that and a crash is not
+    told to it after the restart (nor is it by Kopf). So there the promise is about every change that comes later.
+    """
     chance = random.Random(seed)
     seen: dict[tuple[str, str], Any] = {}
 
@@ -108,6 +112,12 @@ async def test_random_lives_converge(world: World, seed: int) -> None:
             )
             await world.patch(change, name)
 
+    async def settled() -> None:
+        for name in names:
+            await world.until(lambda name=name: _is_settled(world, name), seconds=1000)  # type: ignore[misc]
+        await rest(10)
+        assert all(_is_settled(world, name) for name in names)
+
     names = [f"o{number}" for number in range(OBJECTS // 2)]
     async with world.running() as running:
         lives = asyncio.gather(*(live(name) for name in names))
@@ -121,18 +131,21 @@ async def test_random_lives_converge(world: World, seed: int) -> None:
                 ]
             )()
         await lives
-        if seed == 2:
+        if crash:
             await world.crash(running)
-    async with world.running():
-        for name in names:
-            await world.until(lambda name=name: _is_settled(world, name), seconds=1000)  # type: ignore[misc]
-        await rest(10)
-        for name in names:
-            body = world.get(name)
-            state = (body["spec"], body["metadata"].get("labels") or {})
-            for handler_id in handlers:
-                assert seen[name, handler_id] == state, (name, handler_id)
-            assert _is_settled(world, name)
+        else:
+            await settled()
+    if crash:
+        async with world.running():
+            await settled()
+            for name in names:
+                await world.patch({"metadata": {"labels": {"last": "change"}}}, name)
+            await settled()
+    for name in names:
+        body = world.get(name)
+        state = (body["spec"], body["metadata"].get("labels") or {})
+        for handler_id in handlers:
+            assert seen[name, handler_id] == state, (name, handler_id)
 
 
 def _is_settled(world: World, name: str) -> bool:
