@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from ctl.client.access import load_access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource

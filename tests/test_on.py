@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from ctl import on
 from ctl.client.resources import Resource
 from ctl.handlers.causation.causes import Activity, Reason

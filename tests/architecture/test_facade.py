@@ -3,8 +3,9 @@
 import ast
 import importlib
 
-import ctl
 import pytest
+
+import ctl
 from ctl._exports import EXPORTS, MODULES, PENDING
 
 from .source import MODULES as SOURCES

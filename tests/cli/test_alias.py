@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ctl.cli.alias import KOPF_VERSION, kopf_names
 
 REMEDY = "call ctl.install_as_kopf() before that import, or start the operator with `ctl run`"

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ctl.sandbox import Sandbox
 
 from .processes import Command

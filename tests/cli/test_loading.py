@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+
 from ctl.cli.loading import LoadingError, load
 
 

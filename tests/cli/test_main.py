@@ -1,6 +1,7 @@
 """The command itself."""
 
 import click
+
 import ctl
 from ctl.cli.main import main
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+
 from ctl.cli.options import PREFIX, Option, logging_options
 
 

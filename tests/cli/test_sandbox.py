@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+
 from ctl.client.access import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client

@@ -3,6 +3,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from ctl.client.access import load_access
 from ctl.client.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
 from ctl.client.endpoint import Constant

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ctl.client.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
 from ctl.client.endpoint import Access, Constant, Credentials, Grant
 from ctl.client.errors import AccessError, Unauthorized

@@ -2,6 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ctl.client.discovery import Discovery
 from ctl.client.endpoint import Access
 from ctl.client.errors import APIError, RequestError

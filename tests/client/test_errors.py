@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from ctl.client import errors
 from ctl.client.errors import APIError, LostAnswer, RequestError, from_status, is_outcome_unknown, is_retriable
 from ctl.client.retries import parse_retry_after

@@ -2,6 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ctl.client.calls import PatchKind
 from ctl.client.endpoint import Access
 from ctl.client.errors import (

@@ -3,9 +3,10 @@ from collections import UserDict
 from typing import Any
 
 import pytest
-from ctl.client.patches import PatchError, json_diff, json_patch, merge_diff, merge_patch, pointer
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.client.patches import PatchError, json_diff, json_patch, merge_diff, merge_patch, pointer
 
 KEYS = st.sampled_from(["a", "b", "~", "a/b", "0", "1", ""])
 LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["a", "b", ""])

@@ -1,7 +1,8 @@
 import pytest
-from ctl.client.ratelimit import Bucket
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.client.ratelimit import Bucket
 
 
 def test_a_burst_then_the_rate() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ctl.client.endpoint import Access, Constant
 from ctl.client.errors import (
     AccessError,

@@ -2,9 +2,10 @@ import string
 from typing import Any
 
 import pytest
-from ctl.client.selectors import FieldRequirement, FieldSelector, LabelSelector, SelectorError, join
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.client.selectors import FieldRequirement, FieldSelector, LabelSelector, SelectorError, join
 
 
 @pytest.mark.parametrize(

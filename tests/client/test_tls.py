@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
 from ctl.client.endpoint import TLS, Access, Constant, Grant
 from ctl.client.errors import AccessError, RequestError
 from ctl.client.rest import Client

@@ -4,10 +4,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from ctl.client.errors import APIError, Expired, Forbidden, InternalError, StreamBroken, StreamStalled
-from ctl.client.watch import Lines, WatchEvent, WatchOptions, WatchStream, decode_event
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.client.errors import APIError, Expired, Forbidden, InternalError, StreamBroken, StreamStalled
+from ctl.client.watch import Lines, WatchEvent, WatchOptions, WatchStream, decode_event
 
 from .wireserver import PODS, Seen, Wire, pod, replies, status, talking
 

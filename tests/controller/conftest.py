@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.informers.deltas import Delta, DeltaKind

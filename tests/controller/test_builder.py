@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+
 from ctl.client.endpoint import Access
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client

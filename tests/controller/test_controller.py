@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
+
 from ctl.client.objects import Object
 from ctl.client.resources import Key
 from ctl.controller import predicates, triggers

@@ -3,6 +3,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
+
 from ctl.client.objects import Object
 from ctl.controller import finalizers
 

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 
 import pytest
+
 from ctl.controller.manager import Manager, Stage, StopError
 
 pytestmark = pytest.mark.virtual_time

@@ -2,10 +2,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ctl.client.objects import Object
-from ctl.controller import ownership
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.client.objects import Object
+from ctl.controller import ownership
 
 OWNER: dict[str, Any] = {
     "apiVersion": "kopf.dev/v1",

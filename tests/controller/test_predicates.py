@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from ctl.client.objects import Object
 from ctl.controller import predicates as p
 from ctl.informers.deltas import Delta, DeltaKind

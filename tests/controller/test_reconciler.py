@@ -2,6 +2,7 @@ import functools
 from typing import Any
 
 import pytest
+
 from ctl.controller.notes import Failure, Notes
 from ctl.controller.reconciler import ADDED, Attempt, Reason, as_function
 from ctl.controller.result import Result

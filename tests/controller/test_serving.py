@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+
 from ctl.controller.controller import Controller
 from ctl.controller.httpserver import AddressTaken, Answer, HTTPServer, Request
 from ctl.controller.serving import Condition, Pages

@@ -1,4 +1,5 @@
 import pytest
+
 from ctl.controller.result import Result, TerminalError
 from ctl.controller.settle import TABLE, Ending, Requeue, classify
 

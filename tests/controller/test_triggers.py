@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.controller import triggers

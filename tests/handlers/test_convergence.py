@@ -4,8 +4,9 @@ import asyncio
 import random
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 
 from .world import KEX, World, a_world, quick, rest
 

@@ -4,8 +4,9 @@ import asyncio
 import json
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 
 from .world import FINALIZER, KEX, LAST, Calls, P, World, messages, rest
 

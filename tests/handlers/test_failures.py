@@ -5,8 +5,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 from ctl.sandbox import LoggedRequest
 
 from .world import FINALIZER, KEX, Calls, World, messages, rest

@@ -6,6 +6,7 @@ from typing import Any
 import kubernetes
 import kubernetes_asyncio
 import pytest
+
 from ctl.client.resources import Resource
 from ctl.handlers import hierarchies as h
 from ctl.handlers.causation.causes import Activity, ActivityCause, SpawningCause

@@ -2,10 +2,11 @@ import threading
 from typing import Any
 
 import pytest
-from ctl.handlers.causation.views import Body
-from ctl.handlers.indices import Index, Indices, Store
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.handlers.causation.views import Body
+from ctl.handlers.indices import Index, Indices, Store
 
 
 def content(index: Index[Any, Any]) -> dict[Any, list[Any]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from ctl.handlers.declaration.specs import HandlerId, Spec
 from ctl.handlers.execution import lifecycles
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
+
 from ctl.handlers.loggers import (
     ActivityLogger,
     LocalObjectLogger,

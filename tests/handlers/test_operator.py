@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 from ctl.client.access import AccessError
 from ctl.client.endpoint import Access
 from ctl.client.errors import RequestError

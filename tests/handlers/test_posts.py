@@ -5,6 +5,9 @@ from typing import Any
 
 import kubernetes
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ctl.handlers.causation.views import Body
 from ctl.handlers.posts import (
     LONGEST_MESSAGE,
@@ -16,8 +19,6 @@ from ctl.handlers.posts import (
     posts_about,
     type_of_level,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RAW = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}}

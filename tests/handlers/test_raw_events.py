@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 
 from .world import KEX, Calls, World, rest
 

@@ -5,8 +5,9 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 from ctl.client.resources import Resource
 
 from .world import FINALIZER, KEX, LAST, PLAIN, Calls, P, World, rest

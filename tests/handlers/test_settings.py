@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 import pytest
+
 from ctl.client.resources import Resource
 from ctl.handlers.declaration.mappings import SelectorMapping
 from ctl.handlers.settings import OperatorSettings, SettingsFrozenWarning

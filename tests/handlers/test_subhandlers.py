@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 
 from .world import KEX, PLAIN, Calls, P, World
 

@@ -1,6 +1,7 @@
 """What is not there is refused at the start with one sentence, never ignored."""
 
 import pytest
+
 from ctl import on
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.operator import operator
@@ -27,5 +28,5 @@ async def test_admission_handlers_are_refused_by_name() -> None:
     @on.validate("kopfexamples", registry=registry)
     def check_fn(**_: object) -> None: ...
 
-    with pytest.raises(NotImplementedError, match="these are declared: .*check_fn"):
+    with pytest.raises(NotImplementedError, match=r"these are declared: .*check_fn"):
         await operator(registry=registry, clusterwide=True)

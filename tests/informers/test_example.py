@@ -5,6 +5,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+
 from ctl.sandbox import Sandbox
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "20-informers" / "example.py"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+
 from ctl.client.endpoint import Access
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource

@@ -1,4 +1,7 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ctl.client.errors import (
     APIError,
     BadRequest,
@@ -24,8 +27,6 @@ from ctl.informers.lifecycle import (
     Watch,
 )
 from ctl.informers.settings import InformerSettings
-from hypothesis import given
-from hypothesis import strategies as st
 
 PAGES = InformerSettings(stream_lists=False)
 TOO_LARGE = from_status(504, {"reason": "Timeout", "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}})

@@ -5,14 +5,15 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from ctl.client.resources import Resource
 from ctl.informers.informer import Informer
 from ctl.informers.listwatch import Selection
 from ctl.informers.settings import InformerSettings
 from ctl.informers.subscription import Subscription
 from ctl.testing.time import VirtualTimeLoop
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from .mirror import Mirror
 from .world import ERRORS, Source, Stream, World

@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ctl.client.objects import Object
 from ctl.client.watch import WatchEvent
 from ctl.informers.cadence import Cadence
@@ -19,8 +22,6 @@ from ctl.informers.scope import Scope
 from ctl.informers.settings import InformerSettings
 from ctl.informers.store import Store
 from ctl.informers.watchdog import Watchdog
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def thing(name: str, namespace: str | None = "ns", version: int = 1, **extra: Any) -> Object:

@@ -1,6 +1,9 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ctl.client.objects import Object
 from ctl.client.resources import Key
 from ctl.client.watch import WatchEvent
@@ -8,8 +11,6 @@ from ctl.informers.deltas import Delta, DeltaKind
 from ctl.informers.indexers import by_namespace
 from ctl.informers.listing import Listing
 from ctl.informers.store import Store
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from .mirror import Mirror
 from .world import World, bookmark, make

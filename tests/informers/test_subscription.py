@@ -2,12 +2,13 @@ import asyncio
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ctl.client.objects import Object
 from ctl.informers.deltas import Delta, DeltaKind, annihilate, collapse
 from ctl.informers.settings import InformerSettings
 from ctl.informers.subscription import Subscription
-from hypothesis import given
-from hypothesis import strategies as st
 
 from .mirror import Mirror
 from .world import make

@@ -2,10 +2,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from ctl.client.objects import Object
-from ctl.informers.transform import chain, drop_managed_fields, metadata_only, on_body, project
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.client.objects import Object
+from ctl.informers.transform import chain, drop_managed_fields, metadata_only, on_body, project
 
 FIELDS = [{"manager": "m", "fieldsV1": {'k:{"type":"Ready"}': {".": {}}, "f:a]": {}}}]
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=8))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import msgspec
+
 from ctl.client.errors import Expired, Forbidden, InternalError, NotFound, RequestError, StreamBroken, TooManyRequests
 from ctl.client.lists import ListOptions, ListPage
 from ctl.client.objects import Object

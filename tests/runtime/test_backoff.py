@@ -1,7 +1,8 @@
 import pytest
-from ctl.runtime.backoff import Backoff
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.runtime.backoff import Backoff
 
 
 def test_delays_double_up_to_the_cap() -> None:

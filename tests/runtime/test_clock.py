@@ -1,9 +1,10 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from ctl.runtime import clock
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.runtime import clock
 
 
 def test_iso_has_microseconds_and_an_offset_always() -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+
 from ctl.runtime.logs import LogFormat, Style, Verbosity, configure, severity
 
 

@@ -1,5 +1,6 @@
-from ctl.runtime.metrics import Family, Metrics, Sample, Tally
 from prometheus_client.parser import text_string_to_metric_families
+
+from ctl.runtime.metrics import Family, Metrics, Sample, Tally
 
 ADDS = Family("workqueue_adds_total", "Keys added.", "counter", ("name",))
 DEPTH = Family("workqueue_depth", "Keys waiting.", "gauge", ("name",))

@@ -3,6 +3,7 @@ import contextlib
 import logging
 
 import pytest
+
 from ctl.runtime.tasks import Tasks
 
 pytestmark = pytest.mark.virtual_time

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ctl.sandbox import Sandbox
 
 KUBECTL = shutil.which("kubectl")

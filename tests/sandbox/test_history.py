@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ctl.sandbox.builtin import builtin_resources
 from ctl.sandbox.history import History
 from ctl.sandbox.selecting import Selection
 from ctl.sandbox.status import Refused
 from ctl.sandbox.store import Store
-from hypothesis import given
-from hypothesis import strategies as st
 
 CONFIGMAPS = next(resource for resource in builtin_resources() if resource.plural == "configmaps")
 ALL = Selection()

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ctl.sandbox.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply, merge
 from ctl.sandbox.status import Refused
 from ctl.sandbox.strategic import strategic_merge
-from hypothesis import given
-from hypothesis import strategies as st
 
 VALUES = st.recursive(
     st.one_of(st.booleans(), st.integers(), st.text(max_size=3)),

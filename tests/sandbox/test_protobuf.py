@@ -1,6 +1,7 @@
 """Protobuf bodies, written here by hand from the wire format."""
 
 import pytest
+
 from ctl.sandbox.protobuf import decode
 from ctl.sandbox.status import Refused
 

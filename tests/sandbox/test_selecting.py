@@ -1,6 +1,7 @@
 """Selectors against the server's rules."""
 
 import pytest
+
 from ctl.sandbox.builtin import builtin_resources
 from ctl.sandbox.selecting import parse_fields, parse_labels
 from ctl.sandbox.status import Refused

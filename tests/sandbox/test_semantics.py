@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+
 from ctl.sandbox import Refused, Sandbox
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

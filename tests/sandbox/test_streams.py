@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+
 from ctl.sandbox import Match, Sandbox, SandboxSettings
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

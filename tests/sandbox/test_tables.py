@@ -1,6 +1,7 @@
 """What a human sees in `kubectl get`."""
 
 import pytest
+
 from ctl.sandbox.tables import duration, json_path
 
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ctl.testing.time import VirtualTimeLoop
 
 

@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from ctl.runtime import clock
 from ctl.testing.time import VirtualTimeLoop
 

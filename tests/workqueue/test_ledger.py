@@ -1,10 +1,11 @@
 """The ledger against a model that is too slow and too simple to be wrong."""
 
 import pytest
-from ctl.workqueue.ledger import Ageing, Ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from ctl.workqueue.ledger import Ageing, Ledger
 
 KEYS = st.sampled_from("abcdef")
 PRIORITIES = st.sampled_from([-100, 0, 0, 10])

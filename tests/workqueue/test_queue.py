@@ -2,6 +2,7 @@ import asyncio
 import threading
 
 import pytest
+
 from ctl.workqueue import Queue, RateLimitingQueue, ShutDown
 
 pytestmark = pytest.mark.virtual_time

@@ -1,7 +1,8 @@
 import pytest
-from ctl.workqueue.ratelimit import Bucket, Capped, Exponential, FastSlow, MaxOf
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.workqueue.ratelimit import Bucket, Capped, Exponential, FastSlow, MaxOf
 
 
 def test_the_exponential_one_has_the_numbers_of_client_go() -> None:

@@ -2,10 +2,11 @@ import asyncio
 import itertools
 
 import pytest
-from ctl.testing.time import VirtualTimeLoop
-from ctl.workqueue import Exponential, RateLimitingQueue
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ctl.testing.time import VirtualTimeLoop
+from ctl.workqueue import Exponential, RateLimitingQueue
 
 pytestmark = pytest.mark.virtual_time
 

@@ -1,7 +1,8 @@
-from ctl.workqueue.schedule import Due, Schedule
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ctl.workqueue.schedule import Due, Schedule
 
 
 class Model(RuleBasedStateMachine):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ctl.client.endpoint import Access
 from ctl.client.errors import NotFound
 from ctl.client.rest import Client, PatchKind

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+
 from ctl.controller.gating.gates import AllOf, AlwaysOpen, Turn
 from ctl.controller.gating.valve import Valve
 

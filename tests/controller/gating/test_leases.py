@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from ctl.controller.gating.leases import Candidate, LeaseRules, Record
 from ctl.runtime.clock import Instant
 

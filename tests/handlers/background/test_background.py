@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 from ctl.client.endpoint import Access
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client

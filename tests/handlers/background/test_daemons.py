@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 from ctl.handlers.background.stoppers import DaemonStoppingReason as Why
 from ctl.sandbox import Match
 
@@ -492,3 +493,98 @@ async def test_nothing_is_kept_of_an_object_that_no_daemon_is_for(world: World, 
         await rest(1)
     assert world.writes() == []
     assert not calls.made
+
+
+async def test_a_thread_that_disobeys_is_left_to_itself_and_the_object_goes(
+    world: World, calls: Calls, complaints: list[str]
+) -> None:
+    """A thread cannot be cancelled; while it runs, virtual time passes as real time does."""
+    free = threading.Event()
+
+    @ctl.on.daemon(KEX.plural, id="d", cancellation_timeout=0.1)
+    def disobedient(**_: Any) -> None:
+        calls("begin", {})
+        free.wait(60)
+
+    async with world.running():
+        await world.create()
+        await world.until(lambda: calls.count("begin"))
+        await world.until(lambda: world.get()["metadata"].get("finalizers"))
+        await world.delete()
+        await world.gone()
+        free.set()
+    assert complaints == ["d of default/one did not exit in time."]
+
+
+async def test_a_handler_that_fails_while_its_daemon_ends_is_tried_again(world: World, calls: Calls) -> None:
+    @ctl.on.daemon(KEX.plural)
+    async def slow(stopped: Any, **_: Any) -> None:
+        await stopped.wait()
+        await asyncio.sleep(10)
+        calls("end", {})
+
+    @ctl.on.delete(KEX.plural)
+    async def delete(retry: int, **_: Any) -> None:
+        calls("delete", {"retry": retry})
+        if retry < 2:
+            raise ctl.TemporaryError("soon", delay=2)
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+        await world.delete()
+        await world.gone()
+    assert calls.names == ["delete", "delete", "delete", "end"]
+
+
+async def test_an_operator_that_comes_back_finishes_the_deletion(world: World, calls: Calls) -> None:
+    @ctl.on.daemon(KEX.plural)
+    async def watcher(stopped: Any, **_: Any) -> None:
+        calls("begin", {})
+        await stopped.wait()
+
+    async with world.running():
+        await world.create()
+        await world.until(lambda: world.get()["metadata"].get("finalizers"))
+    await world.delete()
+    assert world.find() is not None
+    async with world.running():
+        await world.gone()
+    assert calls.names == ["begin"]
+
+
+async def test_a_namesake_gets_a_daemon_of_its_own(world: World, calls: Calls) -> None:
+    @ctl.on.daemon(KEX.plural)
+    async def watcher(stopped: Any, uid: str, **_: Any) -> None:
+        calls("begin", {"uid": uid})
+        await stopped.wait()
+        calls("end", {"uid": uid})
+
+    async with world.running():
+        first = await world.create()
+        await world.until(lambda: calls.count("begin") == 1)
+        await rest()
+        await world.patch({"metadata": {"finalizers": None}})
+        await world.delete()
+        second = await world.create()
+        await world.until(lambda: calls.count("begin") == 2)
+        await rest()
+        assert calls.of("end") == [{"uid": first["metadata"]["uid"]}]
+        assert calls.of("begin")[1] == {"uid": second["metadata"]["uid"]}
+
+
+async def test_many_daemons_share_an_object(world: World, calls: Calls) -> None:
+    def declare(number: int) -> None:
+        @ctl.on.daemon(KEX.plural, id=f"d{number}")
+        async def watcher(stopped: Any, **_: Any) -> int:
+            calls(f"d{number}", {})
+            await asyncio.sleep(1)
+            return number
+
+    for number in range(10):
+        declare(number)
+    async with world.running():
+        await world.create()
+        await world.until(lambda: len(world.get().get("status") or {}) == 10)
+        await world.until(lambda: not world.get()["metadata"].get("finalizers"))
+    assert sorted(calls.names) == sorted(f"d{number}" for number in range(10))

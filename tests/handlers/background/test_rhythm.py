@@ -1,9 +1,10 @@
 """When a timer is called next."""
 
 import pytest
-from ctl.handlers.background.rhythm import SPREAD, Rest, Rhythm
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.handlers.background.rhythm import SPREAD, Rest, Rhythm
 
 
 @pytest.mark.parametrize(

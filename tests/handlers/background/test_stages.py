@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from ctl.handlers.background.stages import Limits, Stage, Step, advance, limits
-from ctl.handlers.declaration.specs import DaemonSpec, HandlerId, TimerSpec
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.handlers.background.stages import Limits, Stage, Step, advance, limits
+from ctl.handlers.declaration.specs import DaemonSpec, HandlerId, TimerSpec
 
 ASKED, SIGNALLED, CANCELLED, POLLED, ABANDONED = Stage
 

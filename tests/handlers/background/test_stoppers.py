@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+
 from ctl.handlers.background.stoppers import (
     AsyncDaemonStopperChecker,
     DaemonStopped,

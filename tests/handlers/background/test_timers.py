@@ -4,8 +4,9 @@ import asyncio
 import logging
 from typing import Any
 
-import ctl
 import pytest
+
+import ctl
 from ctl.handlers.background.stoppers import DaemonStoppingReason as Why
 from ctl.sandbox import Match
 

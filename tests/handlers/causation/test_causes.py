@@ -2,6 +2,7 @@ import logging
 from typing import Any
 
 import pytest
+
 from ctl.client.resources import Resource
 from ctl.handlers.causation.causes import (
     Activity,

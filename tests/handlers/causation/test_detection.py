@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+
 from ctl.handlers.causation.causes import Reason
 from ctl.handlers.causation.detection import FinalizerStep, decide_finalizer, detect_reason
 from ctl.handlers.causation.diffs import EMPTY, diff

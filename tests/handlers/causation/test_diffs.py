@@ -2,10 +2,11 @@ import pickle
 from typing import Any
 
 import pytest
-from ctl.handlers.causation.diffs import Diff, DiffItem, DiffOperation, diff, reduce
-from ctl.handlers.causation.fields import ensure, parse_field, remove, resolve
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.handlers.causation.diffs import Diff, DiffItem, DiffOperation, diff, reduce
+from ctl.handlers.causation.fields import ensure, parse_field, remove, resolve
 
 KEYS = st.sampled_from(["a", "b", "c"])
 SCALARS = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "x"])

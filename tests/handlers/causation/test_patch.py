@@ -4,11 +4,12 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ctl.client.patches import json_patch, merge_patch
 from ctl.handlers.causation.patch import Patch, compose, lay_over
 from ctl.handlers.causation.views import Body
-from hypothesis import given
-from hypothesis import strategies as st
 
 KEYS = st.sampled_from(["a", "b", "c/~d"])
 SCALARS = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "x"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ctl.client.patches import json_patch
 from ctl.handlers.causation.diffs import Diff, diff, reduce
 from ctl.handlers.causation.patch import Patch

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import pytest
+
 from ctl.handlers.causation.views import Body, Meta, Spec, Status, View
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from ctl.client.resources import Resource
 from ctl.handlers.causation.causes import ChangingCause, Reason, SpawningCause, WatchingCause
 from ctl.handlers.causation.diffs import diff

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
 from ctl.client.resources import Resource
 from ctl.handlers.declaration.families import Family, deduplicated
 from ctl.handlers.declaration.specs import HandlerId, Spec, WatchingSpec
 from ctl.handlers.declaration.targets import EVERYTHING, Selector
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
 
 
 def one(**_: Any) -> None: ...

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from ctl.handlers.causation.causes import ChangingCause, SpawningCause, WatchingCause
 from ctl.handlers.declaration.filters import ABSENT, PRESENT, all_, any_, match, none_, not_, prematch
 from ctl.handlers.declaration.specs import ChangingSpec, DaemonSpec, HandlerId, ResourceSpec, WatchingSpec

@@ -1,4 +1,5 @@
 import pytest
+
 from ctl.client.resources import Resource
 from ctl.handlers.declaration.mappings import SelectorMapping
 from ctl.handlers.declaration.targets import EVERYTHING, Selector

@@ -1,9 +1,10 @@
 import re
 
 import pytest
-from ctl.handlers.declaration.namespaces import NamespacePattern, exact_namespaces, match_namespace, match_namespaces
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.handlers.declaration.namespaces import NamespacePattern, exact_namespaces, match_namespace, match_namespaces
 
 NAMES = ["ns", "ns-1", "ns-12", "a", "b", "a-x", "a-1", "b-x", "c", "NS"]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ctl import on
 from ctl.client.resources import Resource
 from ctl.handlers.causation.causes import Activity, ChangingCause, SpawningCause, WatchingCause

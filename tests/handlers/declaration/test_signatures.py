@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+
 from ctl.handlers.declaration.signatures import callable_id, describe, require_kwargs
 from ctl.handlers.errors import HandlerSignatureError
 

@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from ctl import on
 from ctl.handlers.causation.causes import ChangingCause
 from ctl.handlers.declaration.registry import OperatorRegistry

@@ -2,6 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ctl import on
 from ctl.client.resources import Resource
 from ctl.handlers.declaration.registry import OperatorRegistry

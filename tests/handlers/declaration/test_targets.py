@@ -1,10 +1,11 @@
 from typing import Any
 
 import pytest
-from ctl.client.resources import Resource
-from ctl.handlers.declaration.targets import EVERYTHING, By, Problem, Selector
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.client.resources import Resource
+from ctl.handlers.declaration.targets import EVERYTHING, By, Problem, Selector
 
 CORE_PODS = Resource("", "v1", "pods", "Pod", "pod", frozenset({"po"}), frozenset({"all"}))
 METRICS_PODS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", "pod")

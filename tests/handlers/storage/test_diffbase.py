@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+
 from ctl.handlers.causation.fields import FieldPath
 from ctl.handlers.causation.patch import Patch
 from ctl.handlers.causation.views import Body, BodyEssence

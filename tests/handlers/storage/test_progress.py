@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+
 from ctl.handlers.causation.patch import Patch
 from ctl.handlers.causation.views import Body, BodyEssence
 from ctl.handlers.storage.naming import StoredStateError

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ctl.handlers.causation.patch import Patch
 from ctl.handlers.causation.views import Body
 from ctl.handlers.storage import diffbase, progress
