@@ -12,6 +12,7 @@ import pytest
 
 import ctl
 from ctl.handlers.background.stoppers import DaemonStoppingReason as Why
+from ctl.handlers.execution.application import VERSION_ATTEMPTS
 from ctl.sandbox import Match
 
 from ..world import FINALIZER, KEX, Calls, World, messages, quick, rest
@@ -465,9 +466,9 @@ async def test_fns_that_meet_a_conflict_are_not_lost(world: World) -> None:
 
     async with world.running():
         await world.create()
-        rule = world.sandbox.faults.answer(409, match=STATUS, times=2)
+        rule = world.sandbox.faults.answer(409, match=STATUS, times=VERSION_ATTEMPTS + 1)
         await world.until(lambda: world.get().get("status") == {"list": [1]})
-        assert rule.hits == 2
+        assert rule.hits == VERSION_ATTEMPTS + 1
 
 
 async def test_a_write_that_fails_is_made_again(world: World) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import ctl
 from ctl.handlers.background.stoppers import DaemonStoppingReason as Why
+from ctl.handlers.execution.application import VERSION_ATTEMPTS
 from ctl.sandbox import Match
 
 from ..world import FINALIZER, KEX, Calls, World, messages, rest
@@ -230,7 +231,7 @@ async def test_fns_that_meet_a_conflict_go_with_the_next_call(world: World, call
             patch.fns.append(add)
 
     async with world.running():
-        world.sandbox.faults.answer(422, match=STATUS, times=1)
+        world.sandbox.faults.answer(409, match=STATUS, times=VERSION_ATTEMPTS)
         await world.create()
         await rest(15)
         assert world.get()["status"] == {"list": [1]}
