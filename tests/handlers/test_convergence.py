@@ -124,13 +124,13 @@ async def test_random_lives_converge(world: World, seed: int, crash: bool) -> No
         lives = asyncio.gather(*(live(name) for name in names))
         for _ in range(5):
             await asyncio.sleep(2)
-            chance.choice(
-                [
-                    lambda: world.sandbox.faults.lose_answer(match=world.own_patches(), times=5),
-                    lambda: world.sandbox.faults.answer(500, match=world.own_patches(), times=5),
-                    world.sandbox.faults.cut_watches,
-                ]
-            )()
+            match chance.choice(["lose", "break", "cut"]):
+                case "lose":
+                    world.sandbox.faults.lose_answer(match=world.own_patches(), times=5)
+                case "break":
+                    world.sandbox.faults.answer(500, match=world.own_patches(), times=5)
+                case _:
+                    world.sandbox.faults.cut_watches()
         await lives
         if crash:
             await world.crash(running)
