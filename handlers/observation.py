@@ -133,7 +133,9 @@ class Observation:
         async with self._applying:
             wanted = {(resource, place) for resource in self._found for place in self._places(resource)}
             for place in [place for place in self._served if place not in wanted]:
+                informer = self._served[place].informer
                 await self._dismiss(place)
+                self.reconciler.unindex(informer)
             for resource, namespace in sorted(wanted, key=repr):
                 if (resource, namespace) not in self._served:
                     self._serve(resource, namespace)

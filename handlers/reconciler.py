@@ -93,8 +93,12 @@ class ObjectReconciler:
         self.barrier.drop(is_gone)
         for obj in informer.store.values():
             self._env.memories.forget(obj.uid)
-            self._indexing.forget(obj)
         self.background.dismiss(informer.resource, informer.namespace)
+
+    def unindex(self, informer: Informer) -> None:
+        """Remove a resource's objects from all indices. Not at the operator's end: handlers that still run look there."""
+        for obj in informer.store.values():
+            self._indexing.forget(obj)
 
     # What is done about it: called by the controller, one attempt of a key at a time.
 
