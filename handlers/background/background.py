@@ -98,12 +98,12 @@ class Background:
         deleting = obj.metadata().deletion_timestamp is not None
         if host is None and (deleting or self._halted is not None):
             return NOBODY
-        herd = self._is_one_of_many(memory)
         resource = place.resource
         specs = self._ground.registry.spawning_specs(resource)
         cause = self._cause(obj, resource, memory)
         wanted = [] if deleting else self._ground.registry.spawning(cause)
         ids = {spec.id for spec in wanted}
+        herd = self._is_one_of_many(memory)
         lurking = [] if deleting else [spec for spec in specs if spec.id not in ids and _may_come(spec)]
         if host is None:
             if not wanted and not lurking:

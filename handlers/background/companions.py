@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...client.objects import Object
@@ -175,9 +176,10 @@ class Companion(Generic[SpecT]):
         settings = self.ground.settings
         logger = self.host.logger(settings)
         writer = Writer(self.ground.client, self.host.place, logger)
-        delays = list(settings.queueing.error_delays)
         tries = 0
         while patch:
+            # They may be infinite.
+            delays = list(islice(settings.queueing.error_delays, tries + 1))
             base = self.host.current()
             if base is None:
                 logger.debug("Patching was skipped: the object does not exist anymore.")
@@ -196,5 +198,5 @@ class Companion(Generic[SpecT]):
                     self.left = left
                     return
                 patch = Patch(fns=left)
-            await self.stopper.wait(delays[min(tries, len(delays) - 1)])
+            await self.stopper.wait(delays[-1])
             tries += 1
