@@ -8,7 +8,7 @@ list, has reached the version of the answer. Versions of one resource are compar
 import heapq
 from collections.abc import Iterator
 
-from ..client.objects import Object
+from ..client.objects import Object, version_order
 
 Order = tuple[int, str]
 """What `version_order` gives."""
@@ -22,7 +22,7 @@ PATIENCE = 2
 class Overlay:
     """One object as our last answer has it."""
 
-    __slots__ = ("base", "bookmarks", "mark", "order", "uid", "written")
+    __slots__ = ("base", "bookmarks", "floor", "mark", "order", "uid", "written")
 
     def __init__(self, base: Object | None, uid: str, mark: int) -> None:
         self.base = base
@@ -32,10 +32,24 @@ class Overlay:
         """What readers see; None for a deletion."""
         self.order: Order | None = None
         """The version that ends the overlay; None for a deletion, which ends with its event."""
+        self.floor: Order | None = None
+        """For a deletion: the newest version that was known of what it hides. Answers up to there come late."""
         self.mark = mark
         """The number of the last list that was requested before the answer came."""
         self.bookmarks = 0
         """How many came since the deletion."""
+
+    def overtakes(self, obj: Object) -> bool:
+        """Whether an answer with this object comes late: something later is shown, or hidden, already."""
+        if self.order is None:
+            return self.hides(obj)
+        order = version_order(obj.resource_version)
+        return order is not None and self.order >= order
+
+    def hides(self, obj: Object) -> bool:
+        """Whether a deletion concerns this object: it is the deleted one, or one of the same name from before it."""
+        order = version_order(obj.resource_version)
+        return self.uid == obj.uid or (self.floor is not None and order is not None and self.floor >= order)
 
 
 class Overlays:

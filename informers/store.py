@@ -106,10 +106,12 @@ class Store(Reader):
         obj = event.object
         if event.type == "BOOKMARK":
             self.bookmarks += 1
+            if not self._is_newer(obj.resource_version, version):
+                return version
             for name, uid in self._overlays.outwaited():
                 self._deleted.pop(uid, None)
                 self._uncover(name)
-            return obj.resource_version if self._is_newer(obj.resource_version, version) else version
+            return obj.resource_version
         if event.type not in {"ADDED", "MODIFIED", "DELETED"} or not obj.name:
             self.malformed += 1
             return version
@@ -125,7 +127,7 @@ class Store(Reader):
                     self._hide(name, obj.uid, self._deleted[obj.uid][1])
         elif changed:
             overlay.base = None if event.type == "DELETED" else obj
-            if overlay.order is None and (overlay.base is None or obj.uid != overlay.uid):
+            if overlay.order is None and (overlay.base is None or not overlay.hides(obj)):
                 self._uncover(name)
         return obj.resource_version if self._is_newer(obj.resource_version, version) else version
 
@@ -211,8 +213,7 @@ class Store(Reader):
         self._echoes[obj.resource_version] = None
         if len(self._echoes) > ANSWERS:
             self._echoes.popitem(last=False)
-        if present is not None and (present.order >= order if present.order is not None else present.uid == obj.uid):
-            # An answer that comes late: a later one is shown already.
+        if present is not None and present.overtakes(obj):
             return True
         overlay = Overlay(base, obj.uid, self._mark)
         overlay.written = None if hidden or obj.uid in self._deleted else obj
@@ -237,7 +238,10 @@ class Store(Reader):
     def _hide(self, name: Name, uid: str, mark: int) -> None:
         present = self._overlays.get(name)
         base = self._objects.get(name) if present is None else present.base
-        self._cover(name, Overlay(base, uid, mark))
+        seen = self._objects.get(name)
+        overlay = Overlay(base, uid, mark)
+        overlay.floor = None if seen is None else version_order(seen.resource_version)
+        self._cover(name, overlay)
 
     def _cover(self, name: Name, overlay: Overlay) -> None:
         surplus = self._overlays.put(name, overlay)
@@ -331,9 +335,10 @@ class Store(Reader):
 
     def _outlives(self, name: Name, listed: "Listed") -> Overlay | None:
         overlay = self._overlays.get(name)
-        if overlay is None or overlay.order is None or (listed.consistent and overlay.mark < listed.mark):
+        if overlay is None or self._order is None or (listed.consistent and overlay.mark < listed.mark):
             return None
-        return None if self._order is None or overlay.order <= self._order else overlay
+        end = overlay.floor if overlay.order is None else overlay.order
+        return None if end is None or end <= self._order else overlay
 
 
 class Listed:

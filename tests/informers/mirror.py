@@ -1,9 +1,12 @@
 """What a subscriber believes, checked with each delta."""
 
 from ctl.client.objects import Object
-from ctl.client.objects import version_order as order
 from ctl.informers.deltas import Delta, DeltaKind
 from ctl.informers.subscription import Subscription
+
+
+def order(version: str) -> int:
+    return int(version)
 
 
 class Mirror:

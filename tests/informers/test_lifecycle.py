@@ -60,10 +60,10 @@ def watching(settings: InformerSettings = PAGES, version: str = "100", now: floa
 def test_the_first_list_is_streamed_and_the_stream_goes_on_as_the_watch() -> None:
     life = begun(InformerSettings())
     assert isinstance(act(life, 0), StreamList)
-    assert life.phase is Phase.STREAMING
+    phases = [life.phase]
     life.opened(0)
     life.streamed(1, "100")
-    assert life.phase is Phase.WATCHING
+    assert [*phases, life.phase] == [Phase.STREAMING, Phase.WATCHING]
     life.progressed("105")
     life.ended(400, 0.5)
     assert act(life, 400) == Watch("105", 450)

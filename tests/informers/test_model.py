@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctl.client.resources import Resource
+from ctl.client.watch import WatchEvent
 from ctl.informers.informer import Informer
 from ctl.informers.listwatch import Selection
 from ctl.informers.settings import InformerSettings
@@ -149,8 +150,6 @@ class Script:
         """Send again what was sent before."""
         stream = self._stream()
         if stream is not None and not stream.initial:
-            from ctl.client.watch import WatchEvent
-
             old = [entry for entry in self.world.history if entry[0] <= stream.pos][-count:]
             stream.extra.extend(WatchEvent(kind, obj) for _, kind, obj in old)
             stream.wake.set()

@@ -2,20 +2,29 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import msgspec
 
-from ctl.client.errors import Expired, Forbidden, InternalError, NotFound, RequestError, StreamBroken, TooManyRequests
+from ctl.client.errors import (
+    Expired,
+    Forbidden,
+    InternalError,
+    Invalid,
+    NotFound,
+    RequestError,
+    StreamBroken,
+    TooManyRequests,
+)
 from ctl.client.lists import ListOptions, ListPage
 from ctl.client.objects import Object
 from ctl.client.watch import WatchEvent, WatchOptions
 
 Name = tuple[str | None, str]
 
-ERRORS = {
+ERRORS: dict[str, Callable[[], Exception]] = {
     "expired": lambda: Expired(410),
     "forbidden": lambda: Forbidden(403),
     "missing": lambda: NotFound(404),
@@ -173,8 +182,6 @@ class Source:
         stream = Stream(world, int(options.resource_version or world.version))
         if options.send_initial_events:
             if not self.streams_lists:
-                from ctl.client.errors import Invalid
-
                 raise Invalid(422)
             stream.initial.extend(WatchEvent("ADDED", obj) for obj in world.objects.values())
             stream.initial.append(bookmark(world.version, end=True))
