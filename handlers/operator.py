@@ -116,6 +116,8 @@ async def run_tasks(root_tasks: Collection[asyncio.Task[None]], *, ignored: Coll
 def _assemble(options: Options) -> "_Operator":
     check_flag(options.get("stop_flag"))
     check_flag(options.get("ready_flag"))
+    registry = options.get("registry") or get_default_registry()
+    _refuse_unsupported(options, registry)
     settings = options.get("settings") or OperatorSettings()
     namespaces = list(options.get("namespaces") or ())
     clusterwide = bool(options.get("clusterwide"))
