@@ -10,7 +10,7 @@ import threading
 from datetime import datetime
 
 from ..client.calls import PatchKind
-from ..client.errors import NotFound, is_outcome_unknown, is_retriable
+from ..client.errors import InternalError, NotFound, ServiceUnavailable, is_outcome_unknown, is_retriable
 from ..client.resources import Resource
 from ..client.rest import Client
 from ..controller.controller import Controller
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 EVENTS = Resource("", "v1", "events", kind="Event", namespaced=True)
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Repetitions are counted for so long before the Event object is told of them, in seconds: twice as long each time."""
+EARLY = 0.01
+"""What is due so soon is due now, in seconds."""
 WINDOW = 600.0
 """The same without the right to patch Event objects, where each telling is a new object."""
 
@@ -82,7 +84,8 @@ class Recorder:
         waits = []
         for line in self._repeats.untold(key):
             wait = 0.0 if self._is_ending else await self._due(line) - self._loop.time()
-            if wait <= 0:
+            # A timer may fire a hair too early.
+            if wait < EARLY:
                 wait = await self._write(line)
             if wait > 0:
                 waits.append(wait)
@@ -117,8 +120,9 @@ class Recorder:
     def _fail(self, line: Line, exc: Exception, *, is_new: bool) -> float:
         line.failures += 1
         pause = line.way.pause(line.failures)
-        # An Event object with a generated name would be there twice.
-        is_repeatable = is_retriable(exc) and not (is_new and is_outcome_unknown(exc))
+        # An Event object with a generated name could be there twice. A server that says it failed has hardly written it.
+        is_doubtful = is_outcome_unknown(exc) and not isinstance(exc, (InternalError, ServiceUnavailable))
+        is_repeatable = is_retriable(exc) and not (is_new and is_doubtful)
         if is_repeatable and pause is not None and not self._is_ending:
             line.again = self._loop.time() + pause
             return pause

@@ -1,0 +1,89 @@
+"""When the barrier opens, and who is woken then."""
+
+from ctl.handlers.barrier import Barrier
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def barrier(*, needed: bool = True) -> tuple[Barrier[str], list[str]]:
+    woken: list[str] = []
+    return Barrier(woken.append, needed=needed), woken
+
+
+def test_one_that_is_not_needed_is_open() -> None:
+    found, _ = barrier(needed=False)
+    assert found.is_open
+
+
+def test_it_opens_when_all_sources_have_told_and_all_is_indexed() -> None:
+    found, woken = barrier()
+    found.expect("pods")
+    found.expect("nodes")
+    found.found("a")
+    found.told("pods")
+    found.complete()
+    found.indexed("a")
+    found.hold("a")
+    assert not found.is_open
+    assert found.awaited == {"nodes"}
+    found.found("b")
+    found.told("nodes")
+    assert not found.is_open
+    assert found.unindexed == 1
+    found.indexed("b")
+    assert found.is_open
+    assert woken == ["a"]
+
+
+def test_it_does_not_open_before_all_sources_are_known() -> None:
+    found, _ = barrier()
+    found.expect("pods")
+    found.told("pods")
+    assert not found.is_open
+    found.complete()
+    assert found.is_open
+
+
+def test_it_stays_open() -> None:
+    found, _ = barrier()
+    found.complete()
+    found.expect("late")
+    found.found("z")
+    assert found.is_open
+
+
+def test_what_is_dropped_is_neither_awaited_nor_woken() -> None:
+    found, woken = barrier()
+    found.expect("pods")
+    for key in ("a1", "a2", "b1"):
+        found.found(key)
+    found.indexed("a1")
+    found.hold("a1")
+    found.indexed("b1")
+    found.hold("b1")
+    found.complete()
+    found.told("pods")
+    assert not found.is_open
+    found.drop(lambda key: key.startswith("a"))
+    assert found.is_open
+    assert woken == ["b1"]
+
+
+@given(st.permutations(["complete", "told", "a", "b", "c"]))
+def test_the_order_does_not_matter(order: list[str]) -> None:
+    found, woken = barrier()
+    found.expect("pods")
+    for key in "abc":
+        found.found(key)
+    for step in order:
+        assert not found.is_open
+        if step == "complete":
+            found.complete()
+        elif step == "told":
+            found.told("pods")
+        else:
+            found.indexed(step)
+            if not found.is_open:
+                found.hold(step)
+    assert found.is_open
+    assert set(woken) == {step for step in order[:-1] if step in "abc"}
