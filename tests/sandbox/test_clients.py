@@ -112,7 +112,9 @@ def use_package(config: str) -> dict[str, Any]:
         )
         core.patch_namespaced_config_map("one", "default", {"data": {"a": "2"}})
         found["data"] = core.read_namespaced_config_map("one", "default").data
-        version = str(int(core.read_namespaced_config_map("one", "default").metadata.resource_version) - 2)
+        metadata = core.read_namespaced_config_map("one", "default").metadata
+        assert metadata is not None
+        version = str(int(metadata.resource_version or 0) - 2)
         stream = watch.Watch().stream(
             core.list_namespaced_config_map, "default", resource_version=version, timeout_seconds=5
         )
@@ -124,6 +126,7 @@ def use_package(config: str) -> dict[str, Any]:
         custom = client.CustomObjectsApi(api)
         body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"generateName": "f-"}, "spec": {"size": 7}}
         custom.create_namespaced_custom_object("example.com", "v1", "default", "foos", body)
-        items = custom.list_cluster_custom_object("example.com", "v1", "foos")["items"]
+        listed: Any = custom.list_cluster_custom_object("example.com", "v1", "foos")
+        items = listed["items"]
         found["sizes"] = [item["spec"]["size"] for item in items]
     return found

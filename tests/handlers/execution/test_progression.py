@@ -59,7 +59,7 @@ def test_records_have_kopfs_form() -> None:
 
 
 def test_naive_times_of_old_records_are_utc() -> None:
-    known = from_record({"started": "2020-01-01T00:00:00", "delayed": "2020-01-01T00:01:00.5"})  # type: ignore[typeddict-item]
+    known = from_record({"started": "2020-01-01T00:00:00", "delayed": "2020-01-01T00:01:00.5"})
     assert known.started == datetime(2020, 1, 1, tzinfo=UTC)
     assert known.due(NOW)
 
