@@ -49,6 +49,17 @@ class Examples:
         """Ask for the deletion of one."""
         await self._api.call("DELETE", f"{self._path}/{name}")
 
+    async def create_config(self, name: str, data: Body, **metadata: Any) -> None:
+        """Create a ConfigMap beside them."""
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": data}
+        await self._api.create(f"/api/v1/namespaces/{self.namespace}/configmaps", body)
+
+    async def events(self, name: str) -> list[Body]:
+        """The Event objects about one, in the order of their creation."""
+        answer = await self._api.call("GET", f"/api/v1/namespaces/{self.namespace}/events")
+        found = [event for event in answer.body["items"] if event["involvedObject"]["name"] == name]
+        return sorted(found, key=lambda event: str(event["eventTime"]))
+
     async def until(self, name: str, holds: Callable[[Body | None], bool], seconds: float = SECONDS) -> Body | None:
         """Wait until something holds for one; gives it as it is then, and fails with it when time is over."""
         deadline = time.monotonic() + seconds

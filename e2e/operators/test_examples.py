@@ -1,5 +1,6 @@
 """The examples behave the same on every server: each handler called once, the same results and annotations."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,44 @@ async def test_08_events(served: Target, examples: Examples, tmp_path: Path) -> 
     assert count(operator, "event ADDED of new") == 1
     assert count(operator, "event DELETED of new") == 1
     assert count(operator, "event None of old") == 1
+
+
+async def test_13_posting(served: Target, examples: Examples, tmp_path: Path) -> None:
+    with running(example("13-posting", examples), served, tmp_path / "log") as operator:
+        await examples.create("one")
+        await examples.handled("one", field="value")
+        operator.wait_for("Timer 'again' succeeded.")
+        await asyncio.sleep(2)
+        assert operator.stop() == 0
+    found = await examples.events("one")
+    told = {event["reason"]: (event["type"], event["message"]) for event in found}
+    assert told == {
+        "Noticed": ("Normal", "The field is 'value'."),
+        "Careful": ("Warning", "This is only an example."),
+        "ValueError": ("Error", "The field is no number: invalid literal for int() with base 10: 'value'"),
+        "SomeReason": ("SomeType", "Any type will do."),
+        "Again": ("Normal", "This is one event, however often it is said."),
+    }
+    assert len(found) == len(told)
+    counts = {event["reason"]: event.get("count") for event in found}
+    assert counts.pop("Again") == count(operator, "Timer 'again' is invoked.")
+    assert set(counts.values()) == {None}
+    assert {event["reportingComponent"] for event in found} == {"posting-example"}
+
+
+async def test_16_indices(served: Target, examples: Examples, tmp_path: Path) -> None:
+    await examples.create("old", {"field": "a"})
+    await examples.create_config("new", {"text": "hello"}, labels={"example": "indices"})
+    await examples.create_config("old", {"text": "not this one"})
+    with running(example("16-indices", examples), served, tmp_path / "log") as operator:
+        operator.wait_for("with the field 'a': ['old']")
+        await examples.create("new", {"field": "a"})
+        operator.wait_for("with the field 'a': ['new', 'old']")
+        operator.wait_for("the text for new: hello")
+        await examples.patch("new", {"spec": {"field": "b"}})
+        operator.wait_for("with the field 'b': ['new']")
+        assert operator.stop() == 0
+    assert "not this one" not in operator.text()
 
 
 @pytest.mark.parametrize("signum", ["SIGTERM", "SIGINT"])

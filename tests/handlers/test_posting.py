@@ -10,7 +10,7 @@ import pytest
 import ctl
 from ctl.client.resources import Resource
 from ctl.handlers import posting
-from ctl.sandbox import LoggedRequest, Match
+from ctl.sandbox import LoggedRequest, Match, reviews
 
 from .world import GLOBAL, KEX, Calls, World, quick, rest
 
@@ -232,18 +232,15 @@ async def test_an_event_that_the_server_has_forgotten_is_written_anew(world: Wor
 
 def deny(world: World, monkeypatch: pytest.MonkeyPatch, *denied: tuple[str, str]) -> None:
     """Let access reviews refuse verbs of resources."""
-    from ctl.sandbox import api
-
-    known = api.review
 
     def review(resource: Any, body: Any) -> dict[str, Any]:
-        answer = known(resource, body)
+        answer = reviews.review(resource, body)
         asked = (body.get("spec") or {}).get("resourceAttributes") or {}
         if (asked.get("verb"), asked.get("resource")) in denied:
             answer["status"] = {"allowed": False}
         return answer
 
-    monkeypatch.setattr(api, "review", review)
+    monkeypatch.setattr("ctl.sandbox.api.review", review)
 
 
 async def test_without_the_right_to_patch_each_window_is_one_new_event(

@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from ctl.handlers.posts import Post
-from ctl.handlers.repeats import COMBINED, SIMILAR_WINDOW, Repeats, Way
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ctl.handlers.posts import Post
+from ctl.handlers.repeats import COMBINED, SIMILAR_WINDOW, Repeats, Way
 
 START = datetime(2031, 5, 6, tzinfo=UTC)
 WAY = Way((1, 2), similar=10)
