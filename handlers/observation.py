@@ -16,6 +16,7 @@ from ..informers.store import Reader
 from ..informers.subscription import Subscription
 from ..runtime.tasks import Tasks
 from .declaration.namespaces import NamespacePattern
+from .declaration.narrowing import narrow_labels
 from .declaration.registry import OperatorRegistry
 from .declaration.survey import survey
 from .namespaces import Namespaces
@@ -154,16 +155,18 @@ class Observation:
 
     def _serve(self, resource: Resource, namespace: str | None) -> None:
         logger.debug("Starting the watch-stream for %r %s.", resource, _where(namespace))
-        watching = self.watching
+        watching, interest = self.watching, self.registry.handles(resource)
+        labels = set(watching.label_selectors.collect(resource))
+        if interest.is_only_indexed and (narrow := narrow_labels(self.registry.indexing_specs(resource))):
+            labels.add(narrow)
         informer = self.factory.informer(
             resource,
             namespace,
-            ",".join(sorted(set(watching.label_selectors.collect(resource)))),
+            ",".join(sorted(labels)),
             ",".join(sorted(set(watching.field_selectors.collect(resource)))),
             shard_selector=next(iter(watching.shard_selectors.collect(resource)), None),
         )
         trigger = self.reconciler.serve(informer)
-        interest = self.registry.handles(resource)
         source = _Relisted(informer) if interest.watching or interest.indexing else informer
         watched = self.controller.watch(source, trigger)
         self._served[resource, namespace] = _Served(informer, watched)

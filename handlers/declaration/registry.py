@@ -50,6 +50,11 @@ class Interest(NamedTuple):
     def __bool__(self) -> bool:
         return self.watching or self.indexing or self.changing or self.spawning
 
+    @property
+    def is_only_indexed(self) -> bool:
+        """Whether there are index functions, and nothing else."""
+        return self.indexing and not (self.watching or self.changing or self.spawning)
+
 
 @dataclass(frozen=True, slots=True)
 class Review:

@@ -410,3 +410,33 @@ async def test_what_is_not_served_any_more_is_in_no_index(world: World, peep: Pe
         crds = ctl.Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
         await world.user.delete(crds, "kopfexamples.kopf.dev")
         await world.until(lambda: peep("known") == {})
+
+
+async def test_the_server_leaves_out_what_an_index_alone_would_not_take(world: World, peep: Peephole) -> None:
+    @ctl.index(KEX.plural, id="known", labels={"on": "yes"})
+    async def known(name: str, **_: Any) -> str:
+        return name
+
+    @ctl.index(PLAIN.plural, id="plains", labels={"on": "yes"})
+    async def plains(name: str, **_: Any) -> str:
+        return name
+
+    @ctl.on.event(PLAIN.plural)
+    async def event(**_: Any) -> None:
+        """Wants all of them."""
+
+    await world.create("a", labels={"on": "yes"})
+    await world.create("b", labels={"on": "no"})
+    async with world.running():
+        await world.until(lambda: peep("known") == {None: ["a"]})
+        await world.patch({"metadata": {"labels": {"on": "yes"}}}, "b")
+        await world.until(lambda: peep("known") == {None: ["a", "b"]})
+        await world.patch({"metadata": {"labels": {"on": None}}}, "a")
+        await world.until(lambda: peep("known") == {None: ["b"]})
+    asked = {
+        (resource.plural, request.query.get("labelSelector"))
+        for request in world.sandbox.log
+        for resource in (KEX, PLAIN)
+        if request.user_agent.startswith("ctl/") and request.path.endswith(resource.plural)
+    }
+    assert asked == {(KEX.plural, "on=yes"), (PLAIN.plural, None)}
