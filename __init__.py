@@ -56,6 +56,16 @@ if TYPE_CHECKING:
     from .handlers.execution import lifecycles
     from .handlers.execution.lifecycles import get_default_lifecycle, set_default_lifecycle
     from .handlers.execution.subhandlers import execute
+    from .handlers.hierarchies import (
+        adjust_namespace,
+        adopt,
+        append_owner_reference,
+        build_object_reference,
+        build_owner_reference,
+        harmonize_naming,
+        label,
+        remove_owner_reference,
+    )
     from .handlers.indices import Index, Store
     from .handlers.loggers import LocalObjectLogger, ObjectLogger, configure
     from .handlers.logins import (
@@ -145,8 +155,13 @@ __all__ = [
     "SyncDaemonStopperChecker",
     "TemporaryError",
     "__version__",
+    "adjust_namespace",
+    "adopt",
     "all_",
     "any_",
+    "append_owner_reference",
+    "build_object_reference",
+    "build_owner_reference",
     "configure",
     "daemon",
     "event",
@@ -154,9 +169,11 @@ __all__ = [
     "execute",
     "get_default_lifecycle",
     "get_default_registry",
+    "harmonize_naming",
     "index",
     "info",
     "install_as_kopf",
+    "label",
     "lifecycles",
     "login_via_async_client",
     "login_via_client",
@@ -168,6 +185,7 @@ __all__ = [
     "on",
     "operator",
     "register",
+    "remove_owner_reference",
     "run",
     "run_tasks",
     "set_default_lifecycle",

@@ -36,6 +36,10 @@ EXPORTS: Final[Mapping[str, str]] = {
         "handlers.execution.subhandlers": "execute",
         "handlers.indices": "Index Store",
         "handlers.loggers": "LocalObjectLogger ObjectLogger configure",
+        "handlers.hierarchies": """
+            adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
+            remove_owner_reference
+        """,
         "handlers.logins": """
             login_via_async_client login_via_client login_via_pykube login_with_kubeconfig login_with_service_account
         """,
@@ -63,11 +67,6 @@ PENDING: Final[Mapping[str, str]] = {
     name: line
     for line, names in {
         "0.3": "cli.freeze cli.resume",
-        "0.4": """
-            adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
-            remove_owner_reference
-            on.probe
-        """,
         "0.6": """
             on.mutate on.validate Headers SSLPeer UserInfo
             WebhookAutoServer WebhookAutoTunnel WebhookClientConfig WebhookClientConfigService

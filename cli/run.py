@@ -52,10 +52,9 @@ class RunOptions:
             raise click.UsageError("--manifest is for the embedded API server: add --sandbox.")
         if self.sandbox and (self.kubeconfig or self.context):
             raise click.UsageError("--sandbox is a server of its own; --kubeconfig and --context name another one.")
-        # Going on without these would be worse than not going on: a probe that nobody answers kills the pod, and peers
-        # that are not asked are acted against.
-        if self.liveness_endpoint:
-            raise click.UsageError(f"--liveness is not there yet in ctl {VERSION}: it comes with ctl 0.3.")
+        if self.liveness_endpoint and not self.liveness_endpoint.startswith("http://"):
+            raise click.UsageError(f"--liveness is served as http://HOST:PORT/PATH; got {self.liveness_endpoint!r}.")
+        # Going on without it would be worse than not going on: peers that are not asked are acted against.
         if self.peering:
             raise click.UsageError(
                 f"--peering is not there yet in ctl {VERSION}: it comes with ctl 0.3. --standalone runs without peers."
@@ -149,6 +148,7 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         settings=controls.settings,
         stop_flag=controls.stop_flag,
         ready_flag=controls.ready_flag,
+        liveness_endpoint=options.liveness_endpoint,
         standalone=options.standalone,
         priority=DEV_PRIORITY if options.dev and options.priority is None else options.priority,
         clusterwide=everywhere,

@@ -31,6 +31,7 @@ from .indices import Indices
 from .login import LoginSource
 from .observation import Observation, Scope
 from .posting import posting
+from .probing import liveness
 from .reconciler import ObjectKey, ObjectReconciler
 from .rights import Rights
 from .settings import OperatorSettings
@@ -69,6 +70,8 @@ class Options(TypedDict, total=False):
     """The operator stops when it is raised."""
     ready_flag: Flag | None
     """Raised when the startup handlers have succeeded and the resources are being served."""
+    liveness_endpoint: str | None
+    """Where liveness probes are answered: `http://host:port/path`; None: nowhere."""
     access: Access | None
     """The way to the server; None: login handlers if there are any, else $KUBECONFIG, the pod's account, ~/.kube/config."""
 
@@ -149,6 +152,7 @@ def _assemble(options: Options) -> "_Operator":
         scope=Scope(None if clusterwide else frozenset(namespaces)),
         stop_flag=options.get("stop_flag"),
         ready_flag=options.get("ready_flag"),
+        liveness_endpoint=options.get("liveness_endpoint"),
         access=options.get("access"),
     )
 
@@ -181,6 +185,7 @@ class _Operator:
     scope: Scope
     stop_flag: Flag | None
     ready_flag: Flag | None
+    liveness_endpoint: str | None
     access: Access | None
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -199,7 +204,8 @@ class _Operator:
 
     async def _serve_and_clean_up(self, stopped: asyncio.Task[None]) -> None:
         try:
-            await self._serve(stopped)
+            async with liveness(self.stage, self.liveness_endpoint):
+                await self._serve(stopped)
         finally:
             await self.stage.run(Activity.CLEANUP)
 

@@ -73,8 +73,11 @@ print(*[name for name in kopf.on.__all__ if getattr(kopf.on, name) is getattr(ct
 print(*[name for name in kopf.on.__all__ if "comes with" in repr(getattr(kopf.on, name))])
 """
     ours, later = printed(code).splitlines()
-    assert ours == "startup cleanup login resume create update delete field event daemon timer subhandler register"
-    assert later == "probe validate mutate index"
+    assert (
+        ours
+        == "startup cleanup login probe resume create update delete field index event daemon timer subhandler register"
+    )
+    assert later == "validate mutate"
 
 
 def test_the_lifecycles_are_an_attribute_and_no_module() -> None:

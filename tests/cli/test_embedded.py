@@ -12,13 +12,14 @@ from ctl.sandbox import Sandbox
 from .processes import Command
 
 PROGRAM = """
+import threading
+
 import ctl
 
-@ctl.on.startup()
-def begin(**_):
-    print("begun", flush=True)
-
-ctl.run(clusterwide=True)
+ready = threading.Event()
+# Raised when the startup handlers are done and the resources are served.
+threading.Thread(target=lambda: ready.wait() and print("begun", flush=True), daemon=True).start()
+ctl.run(clusterwide=True, ready_flag=ready)
 print("ended", flush=True)
 """
 

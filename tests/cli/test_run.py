@@ -137,7 +137,7 @@ async def test_a_broken_file_ends_at_once_with_the_users_traceback(tmp_path: Pat
         (["--manifest", "x.yaml", "main.py"], "--manifest is for the embedded API server: add --sandbox."),
         (["--sandbox", "--context", "x", "main.py"], "--sandbox is a server of its own"),
         (["-A", "-m", "no_such_module"], "There is no module no_such_module."),
-        (["-A", "--liveness", "http://:8080/", "main.py"], "--liveness is not there yet"),
+        (["-A", "--liveness", "https://:8080/", "main.py"], "--liveness is served as http://HOST:PORT/PATH"),
         (["-A", "--peering", "x", "main.py"], "--peering is not there yet"),
         (["-A", "--no-such-option"], "No such option"),
     ],
