@@ -77,7 +77,9 @@ def test_another_reason_takes_over_the_records_of_its_handlers_and_purges_the_re
         record = storage.fetch(key=known, body=body)
         return None if record is None else from_record(record)
 
-    deleted = Progression.load(Reason.DELETE, ("both", "create-only", "delete-only"), ("both", "delete-only"), fetch, NOW)
+    deleted = Progression.load(
+        Reason.DELETE, ("both", "create-only", "delete-only"), ("both", "delete-only"), fetch, NOW
+    )
     assert deleted.superseded[Reason.CREATE].succeeded == 1
     assert deleted.superseded[Reason.CREATE].left == 1
     assert deleted.records["both"].success
