@@ -1,7 +1,6 @@
 """Runs operators as a user does: as processes, `ctl run` or the real `kopf run`, with their output kept."""
 
 import contextlib
-import hashlib
 import os
 import signal
 import subprocess
@@ -11,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from operators.kopfenv import kopf_python
 from targets import Target
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
-KOPF = "kopf==1.45.2"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -83,16 +81,3 @@ def ctl_command(*arguments: str) -> list[str]:
 def kopf_command(*arguments: str) -> list[str]:
     """The command line of the real Kopf, from an environment of its own."""
     return [str(kopf_python()), "-m", "kopf", *arguments]
-
-
-def kopf_python() -> Path:
-    """An interpreter with the real Kopf; made once, and kept in the user's cache folder."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctl" / "kopf"
-    key = hashlib.sha256(f"{KOPF} {sys.version}".encode()).hexdigest()[:16]
-    home = cache / key
-    python = home / "bin" / "python"
-    if not (home / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, timeout=120)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", KOPF], check=True, timeout=600)
-        (home / "complete").touch()
-    return python

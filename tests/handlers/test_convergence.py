@@ -1,6 +1,7 @@
 """Whatever happens to an object: every handler sees its last state in the end, nothing is left on it, and nothing is too much."""
 
 import asyncio
+import os
 import random
 from typing import Any
 
@@ -11,6 +12,9 @@ import ctl
 from .world import KEX, World, a_world, quick, rest
 
 pytestmark = pytest.mark.virtual_time
+
+ROUNDS = int(os.environ.get("SOAK_ROUNDS", "2"))
+"""How often a hundred random lives are lived; `make soak` does it 50 times."""
 
 OBJECTS = 200
 
@@ -66,7 +70,7 @@ async def test_a_worker_limit_is_kept_and_nothing_is_left_behind(world: World) -
     assert all(world.get(name)["spec"]["turn"] == 3 for name in names)
 
 
-@pytest.mark.parametrize(("seed", "crash"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("seed", "crash"), [(seed, seed % 2 == 0) for seed in range(1, ROUNDS + 1)])
 async def test_random_lives_converge(world: World, seed: int, crash: bool) -> None:
     """Each object lives through edits of its own while handlers fail at random and the server breaks now and then.
 

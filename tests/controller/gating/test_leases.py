@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -257,6 +258,10 @@ class Machine:
         return None
 
 
+SEEDS = int(os.environ.get("SOAK_SEEDS", "300"))
+"""How many worlds are tried; `make soak` tries 10,000."""
+
+
 def simulate(seeds: range) -> int:
     """Run the worlds of these seeds; gives how many terms there were. Raises AssertionError when two may act."""
     terms = 0
@@ -271,4 +276,4 @@ def simulate(seeds: range) -> int:
 
 
 def test_never_two_may_act_whatever_is_delayed_lost_or_asleep() -> None:
-    assert simulate(range(300)) > 300
+    assert simulate(range(SEEDS)) > SEEDS
