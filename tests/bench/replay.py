@@ -20,6 +20,31 @@ FIRST = 1_000_000
 """Before the first version: all versions have seven digits for a while."""
 BATCH = 64
 """Events for each write: about what a kernel hands over at once."""
+VERBS = ["delete", "get", "list", "patch", "create", "update", "watch"]
+
+
+def served(group_version: str, plural: str, kind: str, *, namespaced: bool) -> dict[str, object]:
+    resource = {"name": plural, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind, "verbs": VERBS}
+    return {"kind": "APIResourceList", "groupVersion": group_version, "resources": [resource]}
+
+
+def group(name: str, version: str) -> dict[str, object]:
+    found = {"groupVersion": f"{name}/{version}", "version": version}
+    return {"name": name, "versions": [found], "preferredVersion": found}
+
+
+EXTENSIONS = "apiextensions.k8s.io"
+DISCOVERY = {
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": {"kind": "APIGroupList", "groups": [group(GROUP, VERSION), group(EXTENSIONS, "v1")]},
+    "/api/v1": served("v1", "namespaces", "Namespace", namespaced=False),
+    f"/apis/{GROUP}/{VERSION}": served(f"{GROUP}/{VERSION}", PLURAL, KIND, namespaced=True),
+    f"/apis/{EXTENSIONS}/v1": served(
+        f"{EXTENSIONS}/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+    ),
+}
+"""What kopf asks first."""
+EMPTY = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []}
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -46,8 +71,12 @@ def template(number: int) -> Template:
             "resourceVersion": "@",
             "generation": 1,
             "creationTimestamp": "2031-05-06T07:08:09Z",
-            "labels": {"app.kubernetes.io/name": "example", "app.kubernetes.io/instance": f"example-{number}", "tier": "a"},
-            "annotations": {"example.com/owner": "team-a", "example.com/note": "x" * 120},
+            "labels": {
+                "app.kubernetes.io/name": "example",
+                "app.kubernetes.io/instance": f"example-{number}",
+                "tier": "a",
+            },
+            "annotations": {"example.com/owner": "team-a", "example.com/note": "x" * 228},
             "managedFields": [
                 {
                     "manager": "kubectl",
@@ -79,14 +108,19 @@ class Replay:
         self._events = events
         self._pause = pause
         self._streams = streams
+        self._pages: dict[tuple[int, int], bytes] = {}
+        for start in range(0, count, 500):
+            self._page(start, start + 500)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 url = urlsplit(head.split(b" ", 2)[1].decode())
                 query = {key: values[-1] for key, values in parse_qs(url.query).items()}
-                if url.path != COLLECTION:
-                    self._answer(writer, 404, b"{}")
+                if url.path in DISCOVERY:
+                    self._answer(writer, 200, json.dumps(DISCOVERY[url.path]).encode())
+                elif url.path != COLLECTION:
+                    await self._serve_nothing(writer, query)
                 elif query.get("watch") not in {"true", "1"}:
                     self._list(writer, query)
                 elif "sendInitialEvents" in query and not self._streams:
@@ -99,19 +133,33 @@ class Replay:
         finally:
             writer.close()
 
+    async def _serve_nothing(self, writer: asyncio.StreamWriter, query: dict[str, str]) -> None:
+        """Other resources have no objects, and nothing happens to them."""
+        if query.get("watch") not in {"true", "1"}:
+            self._answer(writer, 200, json.dumps(EMPTY).encode())
+            return
+        writer.write(STREAM)
+        await writer.drain()
+        await asyncio.Event().wait()
+
     @staticmethod
     def _answer(writer: asyncio.StreamWriter, code: int, body: bytes) -> None:
         head = f"HTTP/1.1 {code} Said\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
 
     def _list(self, writer: asyncio.StreamWriter, query: dict[str, str]) -> None:
-        start = int(query.get("continue", "0"))
-        end = min(len(self._templates), start + int(query.get("limit", len(self._templates) or 1)))
-        following = str(end) if end < len(self._templates) else ""
-        meta = json.dumps({"resourceVersion": str(self._version), "continue": following})
-        items = b",".join(self._templates[at].at(FIRST + at) for at in range(start, end))
-        head = f'{{"apiVersion":"{GROUP}/{VERSION}","kind":"{KIND}List","metadata":{meta},"items":['
-        self._answer(writer, 200, head.encode() + items + b"]}")
+        start = int(query.get("continue") or 0)
+        self._answer(writer, 200, self._page(start, start + int(query.get("limit") or len(self._templates) or 1)))
+
+    def _page(self, start: int, end: int) -> bytes:
+        end = min(len(self._templates), end)
+        if (start, end) not in self._pages:
+            following = str(end) if end < len(self._templates) else ""
+            meta = json.dumps({"resourceVersion": str(self._version), "continue": following})
+            items = b",".join(self._templates[at].at(FIRST + at) for at in range(start, end))
+            head = f'{{"apiVersion":"{GROUP}/{VERSION}","kind":"{KIND}List","metadata":{meta},"items":['
+            self._pages[start, end] = head.encode() + items + b"]}"
+        return self._pages[start, end]
 
     async def _watch(self, writer: asyncio.StreamWriter, query: dict[str, str]) -> None:
         writer.write(STREAM)

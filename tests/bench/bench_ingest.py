@@ -1,0 +1,83 @@
+"""How fast objects and changes are taken in, beside the peers that can be found: `make bench` prints it.
+
+Peers: kopf, from the environment that the end-to-end suite keeps in the user's cache folder; client-go, when Go is there (its
+program is built once, four minutes, and kept in the cache). The informer of the `kubernetes` package takes no custom resources.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctl"
+COUNT, EVENTS = 20_000, 200_000
+SECONDS = 120
+
+Line = dict[str, float]
+
+
+@contextmanager
+def replaying(count: int, events: int) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "replay.py"), str(count), str(events)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.kill()
+
+
+def measure(name: str, *command: str, count: int = COUNT, events: int = EVENTS) -> Line:
+    """Run one program against a server of its own and print its line; a program that hangs is killed."""
+    with replaying(count, events) as url:
+        full = [part.replace("URL", url) for part in command]
+        run = subprocess.run(full, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    line: Line = json.loads(run.stdout.splitlines()[-1])
+    print(f"\n{name}: {json.dumps(line)}", end="")
+    return line
+
+
+def ours(name: str, *flags: str) -> Line:
+    return measure(name, sys.executable, str(HERE / "ingest.py"), "URL", str(COUNT), str(EVENTS), *flags)
+
+
+def test_ours() -> None:
+    """Prints the figures; asserts only what no loaded machine can spoil."""
+    streamed = ours("ctl, streamed list")
+    pages = ours("ctl, pages", "--pages")
+    ten = ours("ctl, ten subscribers", "--subscribers", "10")
+    for line in (streamed, pages, ten):
+        assert line["objects"] == COUNT
+        assert line["joined"] == 0
+        assert line["rss_per_object_bytes"] <= 1.5 * line["json_bytes_per_object"] + 250
+    assert ten["live_per_cpu_s"] * 1.5 >= streamed["live_per_cpu_s"]
+
+
+def test_kopf() -> None:
+    found = sorted(CACHE.glob("kopf/*/bin/python"))
+    if not found:
+        pytest.skip("no environment with kopf in the cache: `make e2e` makes one")
+    few = 5_000
+    program = str(HERE / "kopf_ingest.py")
+    measure("kopf", str(found[0]), program, "URL", str(few), str(few), count=few, events=few)
+
+
+def test_client_go() -> None:
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("Go is not installed")
+    source = HERE / "clientgo"
+    parts = [(source / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")]
+    program = CACHE / "bench" / f"clientgo-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}"
+    if not program.exists():
+        subprocess.run([go, "build", "-o", str(program), "."], cwd=source, check=True, timeout=580)
+    measure("client-go", str(program), "URL", str(COUNT), str(EVENTS // 4), events=EVENTS // 4)
