@@ -476,3 +476,35 @@ async def test_deltas_of_one_object_arrive_in_its_order() -> None:
         await cluster.agreement()
         seen: list[Delta] = cluster.mirror.seen
         assert [delta.old for delta in seen[1:]] == [delta.object for delta in seen[:-1]]
+
+
+async def test_ten_minutes_of_each_trouble_are_over_within_ninety_seconds_and_concern_one_kind_only() -> None:
+    async with following(STREAMED, "a") as cluster:
+        faults, informer = cluster.sandbox.faults, cluster.informer
+        other = cluster.factory.informer(SECRETS)
+        assert await other.wait_synced(30)
+        troubles: dict[str, Callable[[], object]] = {
+            "reset": lambda: faults.reset_watches(WATCHES),
+            "stalled": lambda: faults.stall_watches(WATCHES),
+            "expired": lambda: faults.fail_watches(WATCHES, code=410, reason="Expired"),
+            "error": lambda: faults.fail_watches(WATCHES, code=500, reason="InternalError"),
+        }
+        for name, trouble in troubles.items():
+            for _ in range(20):
+                trouble()
+                await asyncio.sleep(30)
+            faults.clear()
+            await cluster.change("a", name)
+            await cluster.agreement(90)
+        faults.answer(503, "ServiceUnavailable", match=Match(path="configmaps", method="GET"), times=None)
+        faults.cut_watches(WATCHES)
+        await asyncio.sleep(85)
+        assert not informer.state.is_stale()
+        await asyncio.sleep(515)
+        assert informer.state.is_stale(), "readiness says so"
+        assert not other.state.is_stale()
+        faults.clear()
+        await cluster.change("a", "served again")
+        await cluster.agreement(90)
+        assert not informer.state.is_stale()
+        assert (other.metrics.errors, other.metrics.stalls, other.metrics.lists) == (0, 0, 1)
