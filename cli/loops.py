@@ -6,6 +6,8 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from ..handlers.signals import caught
+
 _T = TypeVar("_T")
 
 
@@ -38,22 +40,9 @@ def run_in(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, _T]) -> _T
 
 async def until_signalled() -> signal.Signals:
     """Wait for SIGINT or SIGTERM, and say which came. Only in the main thread."""
-    loop = asyncio.get_running_loop()
-    came: asyncio.Future[signal.Signals] = loop.create_future()
-
-    def settle(signum: int) -> None:
-        if not came.done():
-            came.set_result(signal.Signals(signum))
-
-    def note(signum: int, frame: object = None) -> None:
-        loop.call_soon_threadsafe(settle, signum)
-
-    before = {signum: signal.signal(signum, note) for signum in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    came: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
+    with caught(lambda signum: None if came.done() else came.set_result(signum)):
         return await came
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
