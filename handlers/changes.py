@@ -166,17 +166,19 @@ class Changes:
     async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
         cause.logger.debug(QUIET[cause.reason])
-        seen = self.memory.seen_essence
+        outdated = None
         if cause.reason is Reason.NOOP:
             left = self._progression(cause, [])
             left.purge(cause.body, self.patch, self.env.settings.persistence.progress_storage)
-            if seen is not None and seen != cause.new:
+            outdated = next((seen for seen in self.memory.seen if seen != cause.new), None)
+            if outdated is not None:
                 # A handler has seen a state that is no more: what it saw is the base of a change of its own.
                 storage = self.env.settings.persistence.diffbase_storage
-                storage.store(body=cause.body, patch=self.patch, essence=seen)
+                storage.store(body=cause.body, patch=self.patch, essence=outdated)
+        answer = await self._write_rest(obj, cause)
         self._forget_cycle()
-        await self._write_rest(obj, cause)
-        return AT_ONCE if seen is not None and seen != cause.new else self._next_of_fns()
+        # What was written may be a diff-base, now or by an attempt that failed before: then there is something to handle.
+        return self._next_of_fns() if answer is None or answer is obj else AT_ONCE
 
     # The round.
 
@@ -199,12 +201,16 @@ class Changes:
             write=lambda base, patch: self._write(cause, base, patch),
         )
         round_ = Round(cause, progression, obj, around)
+        finished = progression.counts.finished
         try:
             await round_.run(specs)
         finally:
             self.memory.progress = progression.rearm()
-            if self.memory.seen_essence is None and progression.counts.finished:
-                self.memory.seen_essence = pristine
+            if progression.counts.finished > finished:
+                self._note_seen(pristine)
+                for base in round_.answers:
+                    # Handlers after a checkpoint saw the object as the server answered it.
+                    self._note_seen(self._essence(Body(base.body())))
             self.patch = round_.gathered
         return await self._conclude(round_, pristine)
 
@@ -226,8 +232,9 @@ class Changes:
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
         cause, progression = round_.cause, round_.progression
         done = progression.done
-        essence = self.memory.seen_essence if self.memory.seen_essence is not None else pristine
-        start = round_.base
+        # A handler that finished earlier in the cycle may have seen another state: then that is the base of a change to this.
+        essence = next((seen for seen in self.memory.seen if seen != pristine), pristine)
+        seen, start = self.memory.seen, round_.base
         releasing = done and cause.reason is Reason.DELETE
         if releasing and self.standing.busy:
             # The records stay: the delete handlers are not to run again when the daemons have ended.
@@ -253,12 +260,19 @@ class Changes:
         current = pristine if answer is start else self._essence(Body(answer.body()))
         if current != essence:
             return AT_ONCE
+        self.memory.seen = tuple(state for state in seen if state != current)
+        if self.memory.seen:
+            return AT_ONCE  # the way back, too, is a change to those who saw it
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None
 
+    def _note_seen(self, essence: BodyEssence) -> None:
+        if essence not in self.memory.seen:
+            self.memory.seen = (*self.memory.seen, essence)
+
     def _forget_cycle(self) -> None:
         self.memory.progress = {}
-        self.memory.seen_essence = None
+        self.memory.seen = ()
 
 
 def _superseded(old: Reason, new: Reason, counts: Counts) -> str:

@@ -17,7 +17,7 @@ class Memory:
     """What is remembered of one object.
 
     `initial`: it was there before this process watched. `handled_once`: a cause of it was finished by this process.
-    `seen_essence`: what the earliest handler that finished in the unfinished cycle saw. `progress`: records of the
+    `seen`: what handlers that finished in the unfinished cycle saw, each state once. `progress`: records of the
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
     write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
     `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
@@ -32,7 +32,7 @@ class Memory:
         "initial",
         "observed",
         "progress",
-        "seen_essence",
+        "seen",
         "throttled_until",
         "unwritten",
     )
@@ -40,7 +40,7 @@ class Memory:
     def __init__(self, *, initial: bool) -> None:
         self.initial = initial
         self.handled_once = False
-        self.seen_essence: BodyEssence | None = None
+        self.seen: tuple[BodyEssence, ...] = ()
         self.progress: Mapping[str, Progress] = {}
         self.unwritten: Patch | None = None
         self.fns: list[PatchFn] = []

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from ...runtime.clock import iso, parse
 from ..causation.causes import Reason
-from ..causation.patch import Patch
+from ..causation.patch import Patch, compose, lay_over
 from ..causation.views import Body
 from ..storage.progress import ProgressRecord, ProgressStorage
 from .outcomes import Outcome
@@ -164,10 +164,17 @@ class Progression:
                 storage.store(key=known_id, record=to_record(known), body=body, patch=patch)
 
     def purge(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
-        """Remove every record that the body holds, those of sub-handlers included."""
-        for known_id, known in self.records.items():
-            for purged in (known_id, *known.subrefs):
-                storage.purge(key=purged, body=body, patch=patch)
+        """Remove every record that the body holds, those of sub-handlers included.
+
+        What the patch would put there may be there already: it was written, and the answer was lost.
+        """
+        perhaps = [body, Body(lay_over(body, dict(patch)))] if patch else [body]
+        for held in perhaps:
+            removed = Patch()
+            for known_id, known in self.records.items():
+                for purged in (known_id, *known.subrefs):
+                    storage.purge(key=purged, body=held, patch=removed)
+            compose(patch, removed)
 
     def rearm(self) -> Mapping[str, Progress]:
         """The active records, to be remembered in the process until they are known to be on the object."""

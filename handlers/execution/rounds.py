@@ -44,14 +44,15 @@ class Surroundings:
 class Round:
     """One round over one object.
 
-    `base` is the newest version that the server answered; `gathered` is what is not written yet; `vanished` says that
-    the object is gone or that another one has its name.
+    `base` is the newest version that the server answered, `answers` are those to the checkpoints; `gathered` is what is not
+    written yet; `vanished` says that the object is gone or that another one has its name.
     """
 
     def __init__(self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings) -> None:
         self.cause = cause
         self.progression = progression
         self.base = base
+        self.answers: list[Object] = []
         self.gathered = cause.patch
         self.vanished = False
         self._around = around
@@ -178,6 +179,7 @@ class Round:
                 self.vanished = True
             else:
                 self.base = answer
+                self.answers.append(answer)
         finally:
             self._in_flight = None
 

@@ -527,3 +527,55 @@ async def test_kopfs_half_handled_object_is_finished(world: World, calls: Calls)
         await world.handled()
     assert [call["retry"] for call in calls.of("handler")] == [0, 3]
     assert world.is_clean()
+
+
+async def test_a_way_back_is_told_to_a_handler_that_saw_the_state_between(world: World, calls: Calls) -> None:
+    """The first handler to finish saw what the object is in the end; another one finished on the way there."""
+
+    def declare(handler_id: str, waits: dict[str, bool]) -> None:
+        @ctl.on.update(KEX.plural, id=handler_id)
+        async def handler(spec: Any, **_: Any) -> None:
+            if waits.pop(spec["field"], False):
+                raise ctl.TemporaryError("later", delay=10)
+            calls(handler_id, {"field": spec["field"]})
+
+    declare("first", {})
+    declare("second", {"one": True})
+    declare("third", {"one": True, "two": True})
+    async with world.running():
+        await world.create()
+        await world.handled()
+        await world.patch({"spec": {"field": "one"}})
+        await world.until(lambda: calls.count("first") == 1)
+        await world.patch({"spec": {"field": "two"}})
+        await world.until(lambda: calls.count("second") >= 1, 60)
+        await world.patch({"spec": {"field": "one"}})
+        await world.until(lambda: calls.count("third") >= 1, 60)
+        await rest(60)
+        assert world.is_clean()
+    assert [calls.of(name)[-1] for name in ("first", "second", "third")] == [{"field": "one"}] * 3
+    assert {"field": "two"} in calls.of("second")
+
+
+async def test_records_of_a_checkpoint_whose_answer_was_lost_do_not_outlive_their_cycle(
+    world: World, calls: Calls
+) -> None:
+    @ctl.on.update(KEX.plural, id="fast")
+    async def fast(spec: Any, **_: Any) -> None:
+        calls("fast", {"field": spec["field"]})
+
+    @ctl.on.update(KEX.plural, id="slow")
+    async def slow(spec: Any, **_: Any) -> None:
+        await asyncio.sleep(2.5 if spec["field"] == "one" else 0)
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+        rule = world.sandbox.faults.lose_answer(match=world.own_patches(), times=1)
+        await world.patch({"spec": {"field": "one"}})
+        await world.until(lambda: world.last() == {"spec": {"field": "one"}})
+        assert rule.hits == 1
+        assert world.is_clean()
+        await world.patch({"spec": {"field": "two"}})
+        await world.handled()
+    assert [call["field"] for call in calls.of("fast")] == ["one", "two"]
