@@ -9,7 +9,7 @@ from ..runtime import clock
 from .background.background import Standing
 from .background.memories import Memory
 from .causation.causes import ChangingCause, Reason
-from .causation.detection import detect_reason
+from .causation.detection import FinalizerStep, decide_finalizer, detect_reason
 from .causation.diffs import diff
 from .causation.patch import Patch
 from .causation.views import Body, BodyEssence
@@ -149,9 +149,10 @@ class Changes:
         present = finalizer in (metadata.finalizers or ())
         exited = self.standing.exited
         needed = self.env.registry.requires_finalizer(self.place.resource, cause, excluded=exited)
-        if needed and not present:
+        step = decide_finalizer(needed=needed, present=present, deleting=False)
+        if step is FinalizerStep.ADD:
             return await self._writer(cause).add_finalizer(obj, finalizer)
-        if present and not needed and not self.standing.busy:
+        if step is FinalizerStep.DROP and not self.standing.busy:
             cause.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
             return await self._writer(cause).remove_finalizer(obj, finalizer)
         return obj

@@ -52,9 +52,7 @@ class ConnectionInfo:
     @property
     def expires(self) -> datetime | None:
         """The expiration as an aware time."""
-        if self.expiration is None or self.expiration.tzinfo is not None:
-            return self.expiration
-        return self.expiration.replace(tzinfo=UTC)
+        return _aware(self.expiration)
 
     def as_http_headers(self) -> dict[str, str]:
         """The headers that log in: Basic with a user and a password, else the scheme with the token, else none."""
@@ -90,9 +88,7 @@ class AiohttpSession:
     @property
     def expires(self) -> datetime | None:
         """The expiration as an aware time."""
-        if self.expiration is None or self.expiration.tzinfo is not None:
-            return self.expiration
-        return self.expiration.replace(tzinfo=UTC)
+        return _aware(self.expiration)
 
 
 def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
@@ -120,6 +116,10 @@ def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
         trust_env=info.trust_env,
         origin=origin,
     )
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
 def _path(path: AnyPath | None) -> Path | None:
