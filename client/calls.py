@@ -9,6 +9,9 @@ from urllib.parse import urlencode
 import msgspec
 
 JSON = "application/json"
+WITHOUT_MANAGED_FIELDS = f"{JSON};drop=metadata.managedFields,{JSON}"
+"""Ask a server to leave `metadata.managedFields` out. One that knows no such parameter (1.37 is one) answers in full; a strict one takes
+the second type."""
 
 
 class PatchKind(Enum):
@@ -48,6 +51,11 @@ def query(path: str, params: Mapping[str, str | int | bool | None]) -> str:
     if not pairs:
         return path
     return f"{path}{'&' if '?' in path else '?'}{urlencode(pairs)}"
+
+
+def accepting(media_type: str | None) -> dict[str, str]:
+    """The header that asks for a media type; none is the server's own choice, which is JSON."""
+    return {} if media_type is None else {"Accept": media_type}
 
 
 def encode(body: object) -> bytes:

@@ -20,6 +20,8 @@ class ListOptions:
     """With "0" any cached state will do; with a version, that one or newer; without, the most recent."""
     resource_version_match: str | None = None
     shard_selector: str | None = None
+    accept: str | None = None
+    """The media type to ask for, where it is not plain JSON; see `calls.WITHOUT_MANAGED_FIELDS`."""
 
     def params(self) -> dict[str, str | int | bool | None]:
         """The parameters of the URL."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from .calls import JSON, Call, PatchKind, encode, is_create_repeatable, query
+from .calls import JSON, Call, PatchKind, accepting, encode, is_create_repeatable, query
 from .endpoint import Access, AccessSource, FixedAccess
 from .errors import Expired, NotFound, StreamBroken
 from .lists import ListOptions, ListPage, decode_page
@@ -78,7 +78,8 @@ class Client:
     ) -> ListPage:
         """One page: everything unless `options.limit` is set. The items are not decoded."""
         path = query(resource.get_url(namespace=namespace), options.params())
-        body = await self._sender.send(Call("GET", path, retry=retry, channel=channel))
+        call = Call("GET", path, headers=accepting(options.accept), retry=retry, channel=channel)
+        body = await self._sender.send(call)
         return decode_page(body, f"GET {path}")
 
     async def list(self, resource: Resource, namespace: str | None = None, options: ListOptions = _ALL) -> list[Object]:
@@ -223,7 +224,7 @@ class Client:
     ) -> AsyncIterator[WatchStream]:
         """Open a watch; leaving the context closes its connection. Only a 401 is retried, with fresh credentials."""
         path = query(resource.get_url(namespace=namespace), options.params())
-        async with self._sender.open(Call("GET", path)) as stream:
+        async with self._sender.open(Call("GET", path, headers=accepting(options.accept))) as stream:
             yield WatchStream(stream, path, options.idle_timeout)
 
     async def request(

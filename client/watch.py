@@ -28,6 +28,8 @@ class WatchOptions:
     """Ask for a streamed list: the present state as ADDED, then a bookmark that marks its end."""
     idle_timeout: float | None = None
     """How many seconds of silence are a stall; None is no limit."""
+    accept: str | None = None
+    """The media type to ask for, where it is not plain JSON; see `calls.WITHOUT_MANAGED_FIELDS`."""
 
     def params(self) -> dict[str, str | int | bool | None]:
         """The parameters of the URL."""

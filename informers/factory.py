@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ..client.calls import WITHOUT_MANAGED_FIELDS
 from ..client.resources import Resource
 from ..client.rest import Client
 from ..runtime.metrics import Sample
@@ -11,7 +12,7 @@ from .exposition import samples
 from .informer import Informer
 from .listwatch import RestListWatch, Selection
 from .settings import InformerSettings
-from .transform import Transform
+from .transform import Transform, drops_managed_fields
 
 
 @dataclass
@@ -65,8 +66,11 @@ class Factory:
         selection = Selection(namespace, label_selector or None, field_selector or None, shard_selector or None)
         shared = self._shared.get((resource, selection))
         if shared is None:
-            informer = Informer(resource, selection, RestListWatch(self._client, resource, selection), self._settings)
-            informer.set_transform(transform or self._transform)
+            chosen = transform or self._transform
+            accept = WITHOUT_MANAGED_FIELDS if drops_managed_fields(chosen) else None
+            source = RestListWatch(self._client, resource, selection, accept)
+            informer = Informer(resource, selection, source, self._settings)
+            informer.set_transform(chosen)
             informer.start()
             shared = self._shared[resource, selection] = _Shared(informer)
         elif transform is not None and transform is not shared.informer.transform:

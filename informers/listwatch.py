@@ -50,13 +50,15 @@ class Selection:
 class RestListWatch:
     """The objects of a resource, asked from an API server.
 
-    Pages are asked without the client's own retries: when to try again is the reflector's decision.
+    Pages are asked without the client's own retries: when to try again is the reflector's decision. `accept` is the media type
+    to ask for; None: plain JSON.
     """
 
-    def __init__(self, client: Client, resource: Resource, selection: Selection) -> None:
+    def __init__(self, client: Client, resource: Resource, selection: Selection, accept: str | None = None) -> None:
         self._client = client
         self._resource = resource
         self._selection = selection
+        self._accept = accept
 
     async def list_page(self, options: ListOptions) -> ListPage:
         """One page."""
@@ -66,6 +68,7 @@ class RestListWatch:
             label_selector=chosen.label_selector,
             field_selector=chosen.field_selector,
             shard_selector=chosen.shard_selector,
+            accept=self._accept,
         )
         return await self._client.list_page(self._resource, chosen.namespace, options, retry=False)
 
@@ -77,5 +80,6 @@ class RestListWatch:
             label_selector=chosen.label_selector,
             field_selector=chosen.field_selector,
             shard_selector=chosen.shard_selector,
+            accept=self._accept,
         )
         return self._client.watch(self._resource, chosen.namespace, options)

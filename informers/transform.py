@@ -82,6 +82,11 @@ def metadata_only(obj: Object) -> Object:
     return drop_managed_fields(with_raw(obj, _encode(_decode_skeleton(obj.raw))))
 
 
+def drops_managed_fields(transform: Transform | None) -> bool:
+    """Whether nothing of the managed fields would be kept, so that the server need not send them."""
+    return transform in {drop_managed_fields, metadata_only}
+
+
 def with_raw(obj: Object, raw: bytes) -> Object:
     """The same object with other JSON."""
     return Object(raw, obj.namespace, obj.name, obj.uid, obj.resource_version)

@@ -22,6 +22,7 @@ from ctl.informers.deltas import Delta, DeltaKind
 from ctl.informers.factory import Factory
 from ctl.informers.informer import Informer
 from ctl.informers.settings import InformerSettings
+from ctl.informers.transform import drop_managed_fields
 
 from .proxy import proxied
 
@@ -227,3 +228,23 @@ async def test_the_api_server_restarts_under_a_running_informer_and_has_forgotte
                 await follower.agreement()
     finally:
         await asyncio.to_thread(cluster.stop)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["streamed", "pages"])
+async def test_managed_fields_are_asked_not_to_be_sent_and_are_not_kept(
+    target: Target, settings: InformerSettings
+) -> None:
+    async with following(load_access(target.kubeconfig), settings, 3) as follower:
+        slim = Factory(follower.client, settings, transform=drop_managed_fields)
+        informer = slim.informer(MAPS, follower.namespace)
+        try:
+            assert await informer.wait_synced(30)
+            changed = await follower.change("o1", "1")
+            assert await informer.wait_for(changed, 30)
+            kept = informer.store.get(changed.key)
+            assert kept is not None
+            assert kept.body()["data"] == {"value": "1"}
+            assert {obj.key for obj in follower.informer.store} <= {obj.key for obj in informer.store}
+            assert not any(b"managedFields" in obj.raw for obj in informer.store)
+        finally:
+            await slim.stop()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ctl.client.calls import WITHOUT_MANAGED_FIELDS
 from ctl.client.endpoint import Access, Constant
 from ctl.client.errors import (
     AccessError,
@@ -18,6 +19,7 @@ from ctl.client.errors import (
 )
 from ctl.client.lists import ListOptions
 from ctl.client.rest import Client
+from ctl.client.watch import WatchOptions
 
 from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving, status, talking
 
@@ -28,6 +30,17 @@ async def test_get_returns_the_object_and_says_who_asks() -> None:
     assert (found.name, found.namespace, found.uid, found.resource_version) == ("x", "ns", "uid-x", "7")
     assert server.seen[0].path == "/api/v1/namespaces/ns/pods/x"
     assert server.seen[0].headers["user-agent"].startswith("ctl/")
+
+
+async def test_lists_and_watches_ask_for_a_media_type_where_one_is_given() -> None:
+    body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": []}
+    async with talking(replies((200, body))) as (server, client):
+        await client.list_page(PODS)
+        await client.list_page(PODS, options=ListOptions(accept=WITHOUT_MANAGED_FIELDS))
+        async with client.watch(PODS, options=WatchOptions(accept=WITHOUT_MANAGED_FIELDS)):
+            pass
+    asked = [seen.headers.get("accept", "*/*") for seen in server.seen]
+    assert asked == ["*/*", *["application/json;drop=metadata.managedFields,application/json"] * 2]
 
 
 async def test_a_server_behind_a_path() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ctl.client.objects import Object
 from ctl.client.watch import WatchEvent
 from ctl.informers.cadence import Cadence
+from ctl.informers.copies import Copies
 from ctl.informers.indexers import Indexer, by_label, by_namespace, by_owner
 from ctl.informers.lister import Lister
 from ctl.informers.listing import Listing
@@ -206,3 +207,24 @@ async def test_the_watchdog_reads_first_what_came_while_the_loop_stood_still() -
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must"):
         InformerSettings(**wrong)
+
+
+def test_a_lister_reads_several_copies_as_one() -> None:
+    ours, theirs = (
+        stored(thing("a", "ours", metadata={"labels": {"app": "x"}})),
+        stored(thing("b", "theirs"), thing("a", "theirs")),
+    )
+    lister = Lister.across([ours, theirs])
+    assert [obj.key for obj in lister.list()] == [("ours", "a"), ("theirs", "b"), ("theirs", "a")]
+    assert [obj.key for obj in lister.list("theirs")] == [("theirs", "b"), ("theirs", "a")]
+    assert [obj.key for obj in lister.list(selector="app=x")] == [("ours", "a")]
+    assert lister.get("b", "theirs") is theirs.get(("theirs", "b"))
+    assert lister.get("b", "ours") is None
+    by_app = by_label("app")
+    theirs.add_indexer("app", by_app)
+    with pytest.raises(KeyError, match="app"):
+        lister.by_index("app", "x")
+    reader = Copies([ours, theirs])
+    reader.add_indexer("app", by_app)
+    assert "app" in reader.indexers
+    assert lister.by_index("app", "x") == lister.list("ours")
