@@ -5,12 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from ..client.resources import Resource
+from ..controller.rights import Rights
 from ..informers.deltas import DeltaKind
 from ..informers.factory import Factory
 from ..informers.informer import Informer
 from ..runtime.tasks import Tasks
 from .declaration.namespaces import NamespacePattern, exact_namespaces, match_namespaces
-from .rights import Rights
 
 logger = logging.getLogger(__name__)
 

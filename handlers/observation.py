@@ -10,6 +10,7 @@ from ..client.discovery import Discovery
 from ..client.errors import APIError, RequestError
 from ..client.resources import Resource
 from ..controller.controller import Controller, Watched
+from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.informer import Informer
 from ..informers.store import Reader
@@ -21,7 +22,6 @@ from .declaration.registry import OperatorRegistry
 from .declaration.survey import survey
 from .namespaces import Namespaces
 from .reconciler import ObjectKey, ObjectReconciler
-from .rights import Rights
 from .settings import WatchingSettings
 
 logger = logging.getLogger(__name__)

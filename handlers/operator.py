@@ -15,6 +15,7 @@ from ..client.errors import AccessError, Forbidden, NotFound
 from ..client.rest import Client
 from ..client.settings import ClientSettings
 from ..controller.controller import Controller
+from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.settings import InformerSettings
 from ..informers.transform import drop_managed_fields
@@ -33,7 +34,6 @@ from .observation import Observation, Scope
 from .posting import posting
 from .probing import liveness
 from .reconciler import ObjectKey, ObjectReconciler
-from .rights import Rights
 from .settings import OperatorSettings
 from .signals import caught
 

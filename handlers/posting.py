@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..client.rest import Client
+from ..controller.posts import Post, Reporter
+from ..controller.recorder import Recorder
+from ..controller.repeats import Way
+from ..controller.rights import Rights
 from .causation.causes import ActivityCause
 from .causation.current import current_cause
-from .posts import Post, describe_error, posts_about, type_of_level
-from .recorder import Recorder
-from .repeats import Way
-from .rights import Rights
+from .posts import describe_error, posts_about, type_of_level
 from .settings import OperatorSettings
 
 SIMILAR = 10
@@ -81,7 +82,9 @@ def exception(objs: Any, *, reason: str = "", message: str = "", exc: BaseExcept
 @asynccontextmanager
 async def posting(client: Client, settings: OperatorSettings, rights: Rights) -> AsyncIterator[None]:
     """Post for everything that is started inside; at the end write what waits, for `settings.queueing.exit_timeout` at most."""
-    recorder = Recorder(client, settings.posting, rights)
+    how = settings.posting
+    reporter = Reporter(how.reporting_component, how.reporting_instance, how.event_name_prefix)
+    recorder = Recorder(client, reporter, rights, concurrency=how.worker_limit)
     await recorder.start()
     token = _posting.set(Posting(recorder, settings))
     poster = _Poster(recorder, settings)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.posts import Post
-from ctl.handlers.repeats import COMBINED, SIMILAR_WINDOW, Repeats, Way
+from ctl.controller.posts import Post
+from ctl.controller.repeats import COMBINED, SIMILAR_WINDOW, Repeats, Way
 
 START = datetime(2031, 5, 6, tzinfo=UTC)
 WAY = Way((1, 2), similar=10)

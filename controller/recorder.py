@@ -7,19 +7,19 @@ import asyncio
 import logging
 import math
 import threading
+from dataclasses import replace
 from datetime import datetime
 
 from ..client.calls import PatchKind
 from ..client.errors import InternalError, NotFound, ServiceUnavailable, is_outcome_unknown, is_retriable
 from ..client.resources import Resource
 from ..client.rest import Client
-from ..controller.controller import Controller
-from ..controller.result import Result
 from ..runtime import clock
+from .controller import Controller
 from .posts import Post, Reporter, build_event, cut_message, namespace_of, stamp
 from .repeats import Line, Repeats, Way
+from .result import Result
 from .rights import Rights
-from .settings import PostingSettings
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ class Recorder:
 
     The first post of a line is a new Event object, at once. Equal ones after it are counted, and the object's count is patched,
     less and less often; where patching is not allowed, they are one new object with a count for each WINDOW. At most
-    `settings.worker_limit` objects are written about at once.
+    `concurrency` objects are written about at once; None: any number.
     """
 
-    def __init__(self, client: Client, settings: PostingSettings, rights: Rights) -> None:
-        """Belongs to the running loop and its thread."""
+    def __init__(self, client: Client, reporter: Reporter, rights: Rights, *, concurrency: int | None = None) -> None:
+        """Belongs to the running loop and its thread. Where the reporter names no namespace, that of the credentials is used."""
         self._client = client
-        self._settings = settings
+        self._reporter = reporter
         self._rights = rights
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -51,7 +51,7 @@ class Recorder:
         self._is_ending = False
         self._missing: set[str] = set()
         self._controller: Controller[tuple[str | None, ...]] = Controller(
-            "events", lambda key, _: self._tell(key), concurrency=settings.worker_limit
+            "events", lambda key, _: self._tell(key), concurrency=concurrency
         )
 
     async def start(self) -> None:
@@ -151,13 +151,7 @@ class Recorder:
 
     async def _create(self, line: Line, count: int, first: datetime) -> None:
         line.name = None
-        settings = self._settings
-        reporter = Reporter(
-            component=settings.reporting_component,
-            instance=settings.reporting_instance,
-            name_prefix=settings.event_name_prefix,
-            default_namespace=self._client.default_namespace,
-        )
+        reporter = replace(self._reporter, default_namespace=self._default_namespace)
         body = build_event(line.post, reporter, first)
         if count > 1:
             body |= {"count": count, "lastTimestamp": stamp(line.last)}
@@ -175,8 +169,12 @@ class Recorder:
             repeatable=True,
         )
 
+    @property
+    def _default_namespace(self) -> str | None:
+        return self._reporter.default_namespace or self._client.default_namespace
+
     async def _may(self, verb: str, line: Line, otherwise: str = "") -> bool:
-        namespace = line.namespace or namespace_of(line.post, self._client.default_namespace)
+        namespace = line.namespace or namespace_of(line.post, self._default_namespace)
         if await self._rights.have(verb, EVENTS, namespace):
             return True
         if otherwise and verb not in self._missing:
