@@ -1,8 +1,41 @@
 """Counts of what the client did, as plain integers that a collector reads when it is asked."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from ..runtime.metrics import Family, Sample, Tally
+
+REQUESTS = Family(
+    "rest_client_requests_total",
+    "Number of HTTP requests, partitioned by status code, method, and host.",
+    "counter",
+    ("code", "method", "host"),
+)
+DURATION = Family(
+    "rest_client_request_duration_seconds",
+    "Request latency in seconds. Broken down by verb, and host. For a watch, until it was opened.",
+    "histogram",
+    ("verb", "host"),
+)
+RETRIES = Family(
+    "rest_client_request_retries_total",
+    "Number of request retries, partitioned by status code, verb, and host.",
+    "counter",
+    ("code", "verb", "host"),
+)
+THROTTLED = Family("ctl_client_throttled_total", "Requests that waited for the client-side rate limit.", "counter")
+THROTTLED_SECONDS = Family(
+    "ctl_client_throttled_seconds_total", "For how long requests waited for the client-side rate limit.", "counter"
+)
+LOST = Family("ctl_client_lost_answers_total", "Requests that were sent and never answered.", "counter")
+REFUSALS = Family("ctl_client_refusals_total", "Answers 401: refused credentials.", "counter")
+RECEIVED = Family("ctl_client_received_bytes_total", "What the server sent, in bytes.", "counter")
+FAMILIES = (REQUESTS, DURATION, RETRIES, THROTTLED, THROTTLED_SECONDS, LOST, REFUSALS, RECEIVED)
+
+BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+"""Those of Kubernetes' own components, in seconds."""
 
 
 class RequestLabels(NamedTuple):
@@ -18,8 +51,6 @@ class RequestLabels(NamedTuple):
 class ClientMetrics:
     """What one client did since it was made. Written by the client on its loop, read by anyone."""
 
-    retries: int = 0
-    """Attempts after the first of a request."""
     throttled: int = 0
     """Requests that waited for the client-side rate limit."""
     throttled_seconds: float = 0.0
@@ -29,11 +60,47 @@ class ClientMetrics:
     """Answers 401."""
     bytes_received: int = 0
     _requests: Counter[RequestLabels] = field(default_factory=Counter)
+    _retries: Counter[RequestLabels] = field(default_factory=Counter)
+    _durations: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    # Where the last exchange went: a retry is counted for the host that gave the reason for it.
+    _host: str = ""
 
-    def count(self, code: int | None, method: str, host: str) -> None:
-        """Count one HTTP exchange; without a code no answer came."""
-        self._requests[RequestLabels("<error>" if code is None else str(code), method, host)] += 1
+    def count(self, code: int | None, method: str, host: str, seconds: float) -> None:
+        """Count one HTTP exchange of so many seconds; without a code no answer came."""
+        self._host = host
+        self._requests[_labels(code, method, host)] += 1
+        tally = self._durations.get((method, host))
+        if tally is None:
+            tally = self._durations[method, host] = Tally(BUCKETS)
+        tally.add(seconds)
+
+    def count_retry(self, code: int | None, method: str) -> None:
+        """Count that the exchange counted last is to be repeated."""
+        self._retries[_labels(code, method, self._host)] += 1
+
+    @property
+    def retries(self) -> int:
+        """Attempts after the first of a request."""
+        return sum(self._retries.values())
 
     def requests(self) -> dict[RequestLabels, int]:
         """A snapshot of `rest_client_requests_total`."""
         return dict(self._requests)
+
+    def samples(self) -> Iterator[Sample]:
+        """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""
+        for labels, count in self._requests.items():
+            yield Sample(REQUESTS, labels, count)
+        for names, tally in self._durations.items():
+            yield Sample(DURATION, names, tally)
+        for labels, count in self._retries.items():
+            yield Sample(RETRIES, labels, count)
+        yield Sample(THROTTLED, (), self.throttled)
+        yield Sample(THROTTLED_SECONDS, (), self.throttled_seconds)
+        yield Sample(LOST, (), self.lost_answers)
+        yield Sample(REFUSALS, (), self.refusals)
+        yield Sample(RECEIVED, (), self.bytes_received)
+
+
+def _labels(code: int | None, method: str, host: str) -> RequestLabels:
+    return RequestLabels("<error>" if code is None else str(code), method, host)

@@ -77,7 +77,8 @@ class Sender:
             return await self._attempt(run)
 
         def note(state: tenacity.RetryCallState) -> None:
-            self._metrics.retries += 1
+            error = state.outcome.exception() if state.outcome is not None else None
+            self._metrics.count_retry(error.code if isinstance(error, APIError) else None, run.call.method)
             run.log_retry(state)
 
         retrying = tenacity.AsyncRetrying(

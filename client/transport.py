@@ -6,7 +6,7 @@ is a RequestError that says whether the request can have reached the server.
 
 import asyncio
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ssl import SSLContext
@@ -44,6 +44,8 @@ class Request:
     """For the whole exchange; for a stream, until its headers are there."""
     connect_timeout: float | None = None
     channel: Channel = "request"
+    check: Callable[[], None] | None = None
+    """Called last before the first byte leaves; what it raises ends the exchange. Not with a ready session of somebody else's."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,10 +110,11 @@ class _Security(TypedDict, total=False):
 class _Sent:
     """Whether the bytes of a request may have left; set by the library just before it writes the first one."""
 
-    __slots__ = ("maybe",)
+    __slots__ = ("check", "maybe")
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[], None] | None = None) -> None:
         self.maybe = False
+        self.check = check
 
 
 class Transport:
@@ -135,14 +138,17 @@ class Transport:
     async def send(self, request: Request, access: Access, grant: Grant) -> Answer:
         """One exchange. Raises RequestError when no complete answer came, AccessError when none can be asked for."""
         sent = _Sent()
+        time = asyncio.get_running_loop().time
+        began = time()
         try:
             async with asyncio.timeout(request.timeout):
                 response = await self._begin(request, access, grant, sent)
                 async with response:
                     body = await response.read()
         except _FAILURES as error:
+            self._metrics.count(None, request.method, URL(access.server).authority, time() - began)
             self._fail(error, request, access, sent)
-        self._metrics.count(response.status, request.method, response.url.authority)
+        self._metrics.count(response.status, request.method, response.url.authority, time() - began)
         self._metrics.bytes_received += len(body)
         return Answer(response.status, response.headers, body)
 
@@ -151,14 +157,17 @@ class Transport:
         """Open a stream; its connection is closed with the context. Raises as `send`, but never for a cut stream."""
         sent = _Sent()
         what = f"{request.method} {access.server}{request.path}"
+        time = asyncio.get_running_loop().time
+        began = time()
         response: aiohttp.ClientResponse | None = None
         try:
             try:
                 async with asyncio.timeout(request.timeout):
                     response = await self._begin(request, access, grant, sent)
             except _FAILURES as error:
+                self._metrics.count(None, request.method, URL(access.server).authority, time() - began)
                 self._fail(error, request, access, sent)
-            self._metrics.count(response.status, request.method, response.url.authority)
+            self._metrics.count(response.status, request.method, response.url.authority, time() - began)
             yield Stream(response, what, self._metrics)
         finally:
             if response is not None:
@@ -219,7 +228,6 @@ class Transport:
     def _fail(self, error: Exception, request: Request, access: Access, sent: _Sent) -> NoReturn:
         what = f"{request.method} {access.server}{request.path}"
         host = URL(access.server).authority
-        self._metrics.count(None, request.method, host)
         maybe = sent.maybe or (access.session is not None and not isinstance(error, aiohttp.ClientConnectorError))
         if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)):
             reason = getattr(error, "certificate_error", None) or error

@@ -72,6 +72,21 @@ OPEN = Family(
     "ctl_controller_gate_open", "1 while the controller may act, 0 while its gate is closed", "gauge", ("controller",)
 )
 
+FAMILIES = (
+    RECONCILES,
+    ERRORS,
+    TERMINAL_ERRORS,
+    PANICS,
+    TIMEOUTS,
+    TIME,
+    MAXIMUM,
+    ACTIVE,
+    TO_START,
+    TO_DONE,
+    TRIGGER_ERRORS,
+    OPEN,
+)
+
 # controller-runtime's buckets.
 BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),

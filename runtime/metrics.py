@@ -84,14 +84,17 @@ class Metrics(Collector):
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self._sources: dict[int, Source] = {}
+        self._sources: dict[int, tuple[Source, tuple[Family, ...]]] = {}
         self._next = 0
         self.registry.register(self)
 
-    def add_source(self, source: Source) -> Callable[[], None]:
-        """Ask this source at each scrape; call what is given back to end that (any number of times)."""
+    def add_source(self, source: Source, families: Iterable[Family] = ()) -> Callable[[], None]:
+        """Ask this source at each scrape; call what is given back to end that (any number of times).
+
+        `families` are shown by name and type also while there is no sample of them, so that people find what there will be.
+        """
         number, self._next = self._next, self._next + 1
-        self._sources[number] = source
+        self._sources[number] = source, tuple(families)
 
         def remove() -> None:
             self._sources.pop(number, None)
@@ -99,13 +102,15 @@ class Metrics(Collector):
         return remove
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: families appear when there is a sample (part of the library's Collector interface)."""
+        """Nothing: what there is is asked at each scrape (part of the library's Collector interface)."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
         """Gather the samples of all sources into families (called by the registry)."""
         grouped: dict[Family, list[Sample]] = {}
-        for source in tuple(self._sources.values()):
+        for source, families in tuple(self._sources.values()):
+            for family in families:
+                grouped.setdefault(family, [])
             for sample in source():
                 grouped.setdefault(sample.family, []).append(sample)
         for family, samples in grouped.items():

@@ -38,6 +38,8 @@ LONGEST = Family(
     _LABELS,
 )
 
+FAMILIES = (DEPTH, ADDS, RETRIES, QUEUE_DURATION, WORK_DURATION, UNFINISHED, LONGEST)
+
 BUCKETS = tuple(10.0**power for power in range(-8, 4))
 """controller-runtime's twelve: 1e-8 to 1e3 seconds."""
 

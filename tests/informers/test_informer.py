@@ -456,17 +456,17 @@ async def test_metrics_tell_of_lists_watches_and_subscribers() -> None:
         await cluster.agreement()
         await asyncio.sleep(70)
         found = {(sample.family.name, sample.labels): sample.value for sample in cluster.factory.samples()}
-        labels = ("", "v1", "configmaps", "")
-        assert found["informer_lists_total", labels] == 1
-        assert found["informer_list_items_total", labels] == 2
-        assert found["informer_watch_events_total", labels] == 1
-        assert found["informer_bookmarks_total", labels] == 1
-        assert found["informer_store_objects", labels] == 2
-        assert found["informer_store_bytes", labels] == cluster.informer.store.nbytes
-        assert found["informer_store_resource_version", labels] == int(cluster.informer.store.resource_version)
-        assert found["informer_phase", (*labels, "watching")] == 1
-        assert found["informer_subscriber_depth", (*labels, "test")] == 0
-        assert found["informer_subscriber_lag_seconds", (*labels, "test")] == 0
+        labels = ("", "v1", "configmaps", "", "")
+        assert found["ctl_informer_lists_total", labels] == 1
+        assert found["ctl_informer_list_items_total", labels] == 2
+        assert found["ctl_informer_watch_events_total", labels] == 1
+        assert found["ctl_informer_bookmarks_total", labels] == 1
+        assert found["ctl_informer_store_objects", labels] == 2
+        assert found["ctl_informer_store_bytes", labels] == cluster.informer.store.nbytes
+        assert found["ctl_informer_store_resource_version", labels] == int(cluster.informer.store.resource_version)
+        assert found["ctl_informer_phase", (*labels, "watching")] == 1
+        assert found["ctl_informer_subscriber_depth", (*labels, "test")] == 0
+        assert found["ctl_informer_subscriber_lag_seconds", (*labels, "test")] == 0
 
 
 async def test_deltas_of_one_object_arrive_in_its_order() -> None:
