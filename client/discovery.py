@@ -44,6 +44,8 @@ class Discovery:
             found += await self._root("/api", groups, failures)
         if groups is None or set(groups) - {""}:
             found += await self._root("/apis", groups, failures)
+        for what in failures.keys() - self.failures.keys():
+            logger.warning("The API %s cannot be discovered and is left out: %s", what, failures[what])
         self.failures = failures
         return found
 
@@ -81,13 +83,8 @@ class Discovery:
             TypeError,
             AttributeError,
         ) as error:
-            _note(failures, f"{group}/{version}".strip("/"), str(error))
+            failures[f"{group}/{version}".strip("/")] = str(error)
             return []
-
-
-def _note(failures: dict[str, str], what: str, problem: str) -> None:
-    failures[what] = problem
-    logger.warning("The API %s cannot be discovered and is left out: %s", what, problem)
 
 
 def _group_versions(answer: Mapping[str, Any], groups: Collection[str] | None) -> Iterator[tuple[str, str, str, bool]]:
@@ -137,7 +134,7 @@ def _aggregated(
         for index, each in enumerate(item.get("versions") or ()):
             what = f"{group}/{each.get('version')}".strip("/")
             if each.get("freshness") == "Stale":
-                _note(failures, what, "the server could not reach it and shows what it remembers")
+                failures[what] = "the server could not reach it and shows what it remembers"
             try:
                 yield from [
                     _resource(group, str(each["version"]), entry, preferred=index == 0)
@@ -145,7 +142,7 @@ def _aggregated(
                     if (entry.get("responseKind") or {}).get("kind")  # else there are only subresources of it
                 ]
             except (LookupError, TypeError, AttributeError) as error:
-                _note(failures, what, f"its description is incomplete: {error!r}")
+                failures[what] = f"its description is incomplete: {error!r}"
 
 
 def _resource(group: str, version: str, entry: Mapping[str, Any], *, preferred: bool) -> Resource:

@@ -8,13 +8,15 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 if TYPE_CHECKING:
+    from controlplane.cluster import ControlPlane
+
     from ctl.sandbox import Sandbox
 
 START_SECONDS = 30.0
@@ -117,15 +119,29 @@ def real_target() -> Iterator[Target]:
             "(about 7 minutes, once); set KUBECONFIG to use a cluster of yours; or choose the sandbox alone with -k sandbox."
         )
     with ControlPlane(Options(controller_manager=True)) as cluster:
-        yield Target(
-            name="real",
-            url=cluster.url,
-            kubeconfig=cluster.kubeconfig,
-            headers={"Authorization": f"Bearer {cluster.token}"},
-            tls=ssl.create_default_context(cafile=str(cluster.certificate_authority)),
-            compact=cluster.compact,
-            logs=cluster.logs,
-        )
+        yield of_control_plane(cluster)
+
+
+def of_control_plane(cluster: "ControlPlane") -> Target:
+    """A control plane of our own, as its administrator sees it."""
+    return Target(
+        name="real",
+        url=cluster.url,
+        kubeconfig=cluster.kubeconfig,
+        headers={"Authorization": f"Bearer {cluster.token}"},
+        tls=ssl.create_default_context(cafile=str(cluster.certificate_authority)),
+        compact=cluster.compact,
+        logs=cluster.logs,
+    )
+
+
+def as_user(target: Target, name: str, token: str, kubeconfig: Path) -> Target:
+    """The same server for somebody else, whose kubeconfig is written to this file."""
+    config = yaml.safe_load(target.kubeconfig.read_text())
+    config["users"] = [{"name": name, "user": {"token": token}}]
+    config["contexts"][0]["context"]["user"] = name
+    kubeconfig.write_text(yaml.safe_dump(config))
+    return replace(target, kubeconfig=kubeconfig, headers={"Authorization": f"Bearer {token}"})
 
 
 def from_kubeconfig(path: Path) -> Target:
