@@ -115,6 +115,30 @@ class PeeringSettings(_Group):
         self.clusterwide = not value
 
 
+@dataclass
+class LeadershipSettings(_Group):
+    """Which of several replicas acts, by a Lease. Not known to Kopf."""
+
+    elect: bool | None = None
+    """Act only as the leader; None: inside a cluster, if that is allowed."""
+    lease_name: str | None = None
+    """The Lease; None: `ctl-{service account}-{first file or module}`."""
+    lease_namespace: str | None = None
+    """Where the Lease is; None: the namespace of the pod, or of the credentials."""
+    identity: str | None = None
+    """Who we are on the Lease; nobody else's. None: the name of the machine (the pod) and a random part."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the Lease."""
+    lease_duration: float = 15.0
+    """How long others wait for a leader that is silent."""
+    renew_deadline: float = 10.0
+    """How long a leader acts without a renewal that succeeded."""
+    retry_period: float = 2.0
+    """The pause between attempts to renew, and, jittered, to acquire."""
+    stall_limit: float = 60.0
+    """After how long a standstill of the event loop the lease is not renewed any more."""
+
+
 def _by_selector() -> SelectorMapping[str]:
     return SelectorMapping()
 
@@ -280,6 +304,7 @@ class OperatorSettings(_Group):
     process: ProcessSettings = field(default_factory=ProcessSettings)
     posting: PostingSettings = field(default_factory=PostingSettings)
     peering: PeeringSettings = field(default_factory=PeeringSettings)
+    leadership: LeadershipSettings = field(default_factory=LeadershipSettings)
     watching: WatchingSettings = field(default_factory=WatchingSettings)
     queueing: QueueingSettings = field(default_factory=QueueingSettings)
     scanning: ScanningSettings = field(default_factory=ScanningSettings)

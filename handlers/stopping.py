@@ -1,0 +1,78 @@
+"""The wish to stop comes from a flag, a signal, or a part of the operator that cannot go on, and is heard in one place."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from .flags import Flag, wait_flag
+from .signals import caught
+
+logger = logging.getLogger("ctl.handlers.operator")
+
+
+class Wish:
+    """Whether the operator is to stop, and the error for which it must, if there is one."""
+
+    def __init__(self, flag: Flag | None) -> None:
+        self._flag = flag
+        self._asked = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+        self.error: Exception | None = None
+        """Why the operator cannot go on; to be raised when it has stopped."""
+
+    @asynccontextmanager
+    async def heard(self) -> AsyncIterator[None]:
+        """Listen to the flag and to signals while inside."""
+        with caught(self._signalled):
+            self._listening = asyncio.create_task(self._listen(), name="the operator's stop flag")
+            try:
+                yield
+            finally:
+                self._listening.cancel()
+                await asyncio.gather(self._listening, return_exceptions=True)
+
+    def fail(self, error: Exception) -> None:
+        """Stop because of an error; the first one counts."""
+        if self.error is None:
+            self.error = error
+        self._asked.set()
+
+    async def wait(self) -> None:
+        """Wait for the wish. Raises what a flag raises that is a future with an exception."""
+        assert self._listening is not None
+        await asyncio.shield(self._listening)
+
+    async def until(self, coro: Coroutine[Any, Any, Any]) -> bool:
+        """Run something of the start; false when the operator is to stop first (then it is cancelled)."""
+        assert self._listening is not None
+        task = asyncio.create_task(coro)
+        try:
+            await asyncio.wait({task, self._listening}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if task.cancelled():
+            return False
+        task.result()
+        return not self._listening.done()
+
+    async def _listen(self) -> None:
+        flag = asyncio.create_task(wait_flag(self._flag), name="stop flag")
+        asked = asyncio.create_task(self._asked.wait(), name="signals")
+        try:
+            await asyncio.wait({flag, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if flag.done():
+                value = flag.result()
+                text = "raised" if value is None or value is True else f"set to {value!r}"
+                logger.info("Stop-flag is %s. Operator is stopping.", text)
+        finally:
+            flag.cancel()
+            asked.cancel()
+            await asyncio.gather(flag, asked, return_exceptions=True)
+
+    def _signalled(self, signum: Any) -> None:
+        logger.info("Signal %s is received. Operator is stopping.", signum.name)
+        self._asked.set()
