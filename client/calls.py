@@ -14,6 +14,10 @@ WITHOUT_MANAGED_FIELDS = f"{JSON};drop=metadata.managedFields,{JSON}"
 the second type."""
 
 
+_QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
+"""Groups of which every POST is a question."""
+
+
 class PatchKind(Enum):
     """How the body of a PATCH is read; the values are the media types."""
 
@@ -43,6 +47,14 @@ class Call:
     retry: bool = True
     """Whether `error_backoffs` apply. 401 is answered with fresh credentials in any case."""
     channel: Literal["request", "renewal"] = "request"
+
+    @property
+    def stores(self) -> bool:
+        """Whether a server that carries it out keeps anything of it: not so for reads, dry runs and questions about rights."""
+        if self.method in {"GET", "HEAD", "OPTIONS"}:
+            return False
+        address, _, params = self.path.partition("?")
+        return not address.startswith(_QUESTIONS) and "dryRun=All" not in params.split("&")
 
 
 def query(path: str, params: Mapping[str, str | int | bool | None]) -> str:

@@ -9,7 +9,8 @@ import msgspec
 
 from .calls import JSON, Call, PatchKind, accepting, encode, is_create_repeatable, query
 from .endpoint import Access, AccessSource, FixedAccess
-from .errors import Expired, NotFound, StreamBroken
+from .errors import APIError, Expired, NotFound, RequestError, StreamBroken, is_outcome_unknown
+from .fence import Crossing, Fence
 from .lists import ListOptions, ListPage, decode_page
 from .metrics import ClientMetrics
 from .objects import Object
@@ -36,12 +37,25 @@ class Client:
     merge, strategic and apply patches, deletions with a uid, and creations whose name is given or that store nothing; not
     repeated: JSON patches, replacements, deletions without a uid, creations with `generateName`.
 
+    With a fence every write is limited in time to what the fence leaves, retries included, and refused with NotLeading after that.
+    Not fenced: reads, dry runs, questions about rights, and what goes by the `renewal` channel.
+
     A client belongs to the loop on which it is first used; another loop or thread makes its own from the same access.
     """
 
-    def __init__(self, access: Access | AccessSource, settings: ClientSettings = ClientSettings()) -> None:  # noqa: B008 - frozen
+    fence: Fence | None
+    """What stands before the writes; may be set and taken away at any time, for writes that begin after that."""
+
+    def __init__(
+        self,
+        access: Access | AccessSource,
+        settings: ClientSettings = ClientSettings(),  # noqa: B008 - frozen
+        *,
+        fence: Fence | None = None,
+    ) -> None:
         self._source = FixedAccess(access) if isinstance(access, Access) else access
         self.settings = settings
+        self.fence = fence
         self.metrics = ClientMetrics()
         self._sender = Sender(self._source, settings, self.metrics)
         self._namespace = access.default_namespace if isinstance(access, Access) else None
@@ -134,7 +148,7 @@ class Client:
             retry=retry,
             channel=channel,
         )
-        return _object(await self._sender.send(call), path)
+        return await self._write(resource, call)
 
     async def replace(
         self,
@@ -149,7 +163,7 @@ class Client:
         """Put a whole object in place of the old. With a resource version in the body: Conflict when it is not the newest."""
         path = resource.get_url(namespace=namespace, name=name, subresource=subresource)
         call = Call("PUT", path, encode(body), _JSON_BODY, repeatable=False, channel=channel)
-        return _object(await self._sender.send(call), path)
+        return await self._write(resource, call)
 
     async def patch(
         self,
@@ -177,7 +191,7 @@ class Client:
             repeatable=kind is not PatchKind.JSON,
             channel=channel,
         )
-        return _object(await self._sender.send(call), path)
+        return await self._write(resource, call)
 
     async def delete(
         self,
@@ -208,12 +222,42 @@ class Client:
             repeatable=uid is not None,
         )
         try:
-            body = await self._sender.send(call)
+            body = await self._carry_out(resource, call)
         except NotFound as error:
             if error.after_lost_answer:
                 return None
             raise
-        return None if _kind(body) == "Status" else _object(body, path)
+        if _kind(body) == "Status":
+            return None
+        return self._written(resource, call, _object(body, path))
+
+    async def _write(self, resource: Resource, call: Call) -> Object:
+        return self._written(resource, call, _object(await self._carry_out(resource, call), call.path))
+
+    def _written(self, resource: Resource, call: Call, obj: Object) -> Object:
+        fence = self._fence_of(call)
+        if fence is not None:
+            fence.wrote(resource, obj.resource_version)
+        return obj
+
+    async def _carry_out(self, resource: Resource, call: Call) -> bytes:
+        """Send a write through the fence; the fence hears of it when nobody knows whether it was applied."""
+        fence = self._fence_of(call)
+        if fence is None:
+            return await self._sender.send(call)
+        try:
+            return await self._sender.send(call, Crossing(fence, f"{call.method} {call.path}"))
+        except (APIError, RequestError) as error:
+            if is_outcome_unknown(error) or (isinstance(error, APIError) and error.after_lost_answer):
+                fence.wrote(resource, None)
+            raise
+        except BaseException:
+            # Whoever waited is cancelled; what was sent may be applied all the same.
+            fence.wrote(resource, None)
+            raise
+
+    def _fence_of(self, call: Call) -> Fence | None:
+        return self.fence if call.channel != "renewal" and call.stores else None
 
     @asynccontextmanager
     async def watch(
@@ -255,7 +299,8 @@ class Client:
             retry=retry,
             channel=channel,
         )
-        return await self._sender.send(call)
+        fence = self._fence_of(call)
+        return await self._sender.send(call, None if fence is None else Crossing(fence, f"{method} {path}"))
 
 
 class _Kind(msgspec.Struct):

@@ -10,6 +10,7 @@ import tenacity
 
 from .calls import Call
 from .errors import APIError, from_status, is_outcome_unknown, is_retriable
+from .fence import Crossing
 from .settings import ClientSettings
 
 logger = logging.getLogger(__name__)
@@ -18,8 +19,10 @@ logger = logging.getLogger(__name__)
 class Run:
     """The attempts of one call, as tenacity asks about them: may it be retried, after how long, is it enough."""
 
-    def __init__(self, call: Call, settings: ClientSettings) -> None:
+    def __init__(self, call: Call, settings: ClientSettings, crossing: Crossing | None = None) -> None:
         self.call = call
+        self.crossing = crossing
+        """What limits it to a lease."""
         self.lost = False
         """Whether an attempt so far may have been applied although no success came back."""
         self._settings = settings

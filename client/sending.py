@@ -11,6 +11,7 @@ from ..runtime import clock
 from .calls import Call
 from .endpoint import Access, AccessSource, Grant
 from .errors import APIError, LostAnswer, RequestError, is_outcome_unknown
+from .fence import Crossing, NotLeading
 from .metrics import ClientMetrics
 from .ratelimit import Bucket
 from .retries import Run, parse_retry_after, refusal
@@ -52,14 +53,21 @@ class Sender:
         """Close the connections."""
         await self._transport.close()
 
-    async def send(self, call: Call) -> bytes:
+    async def send(self, call: Call, crossing: Crossing | None = None) -> bytes:
         """Carry out a call and return the body of its success.
 
         Raises APIError by reason for a refusal, LostAnswer for a call that is not repeatable and may have been applied,
         RequestError when no answer came, AccessError without usable credentials. Retries come before that, see
-        `ClientSettings.error_backoffs`. Cancellation leaves the outcome unknown, as a lost answer does.
+        `ClientSettings.error_backoffs`. Cancellation leaves the outcome unknown, as a lost answer does. With a `crossing` the whole of
+        it, waits and retries included, ends at the end of a lease: NotLeading.
         """
-        run = Run(call, self._settings)
+        run = Run(call, self._settings, crossing)
+        if crossing is None:
+            return await self._send(run)
+        async with crossing.bounded():
+            return await self._send(run)
+
+    async def _send(self, run: Run) -> bytes:
         try:
             return await self._attempt(run)
         except (APIError, RequestError) as error:
@@ -93,7 +101,10 @@ class Sender:
 
     async def _attempt(self, run: Run) -> bytes:
         try:
-            return await self._exchange(run.call)
+            return await self._exchange(run)
+        except NotLeading as error:
+            error.sent = run.lost
+            raise
         except APIError as error:
             error.after_lost_answer = run.lost
             run.lost = run.lost or is_outcome_unknown(error)
@@ -106,11 +117,16 @@ class Sender:
                 ) from error
             raise
 
-    async def _exchange(self, call: Call) -> bytes:
+    async def _exchange(self, run: Run) -> bytes:
+        call, crossing = run.call, run.crossing
         request = self._request(call, call.channel)
+        if crossing is not None:
+            request = replace(request, check=crossing.check)
         entry, refusals = await self._enter(), _Refusals()
         while True:
             await self._throttle(call.channel)
+            if crossing is not None:
+                crossing.check()
             answer = await self._transport.send(request, entry.access, entry.grant)
             if 200 <= answer.status < 300:
                 return answer.body

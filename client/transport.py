@@ -137,7 +137,7 @@ class Transport:
 
     async def send(self, request: Request, access: Access, grant: Grant) -> Answer:
         """One exchange. Raises RequestError when no complete answer came, AccessError when none can be asked for."""
-        sent = _Sent()
+        sent = _Sent(request.check)
         time = asyncio.get_running_loop().time
         began = time()
         try:
@@ -249,6 +249,8 @@ class Transport:
 async def _note_sent(session: object, context: object, params: object) -> None:
     sent = getattr(context, "trace_request_ctx", None)
     if isinstance(sent, _Sent):
+        if sent.check is not None:
+            sent.check()
         sent.maybe = True
 
 

@@ -105,6 +105,10 @@ class Election:
         record = self._candidate.record
         return record.holder or None if record is not None else None
 
+    def left(self, now: clock.Instant) -> float:
+        """For how many seconds this process may act without another renewal."""
+        return self._candidate.left(now)
+
     # The component.
 
     @property
