@@ -160,9 +160,10 @@ async def test_a_worker_limit_of_one_is_no_deadlock(world: World, calls: Calls) 
     async def event(known: "ctl.Index[Any, str]", **_: Any) -> None:
         calls("event", {"number": len(known[None])})
 
-    number = 300
+    number = 5000
     for at in range(number):
-        await world.create(f"n{at}")
+        body = {"apiVersion": KEX.api_version, "kind": KEX.kind, "metadata": {"name": f"n{at}", "namespace": "default"}}
+        world.sandbox.create(body)
     settings = quick()
     settings.queueing.worker_limit = 1
     async with world.running(settings=settings):
