@@ -45,6 +45,17 @@ class Backlog:
         self.ahead = max(0, self.ahead - 1)
         return self._deltas.popleft()
 
+    def first(self) -> Delta | None:
+        """The oldest event, which stays; None when there is none."""
+        return self._deltas[0] if self._deltas else None
+
+    def drain(self) -> tuple[list[Delta], list[Delta]]:
+        """Empty it: gives the events that were looked at, and those that were not."""
+        deltas, ahead = list(self._deltas), self.ahead
+        self._deltas.clear()
+        self.ahead = 0
+        return deltas[:ahead], deltas[ahead:]
+
     def look_ahead(self) -> Delta | None:
         """Give the oldest event that was not looked at yet, and leave it where it is; None when there is none."""
         if self.ahead == len(self._deltas):

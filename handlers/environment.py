@@ -3,17 +3,20 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..client.objects import Object
 from ..client.resources import Key, Resource
 from ..client.rest import Client
+from ..informers.deltas import Delta
 from ..informers.informer import Informer
 from .background.memories import Memories
+from .causation.views import Body
 from .declaration.registry import OperatorRegistry
 from .declaration.specs import ChangingSpec
 from .indices import Indices
 from .settings import OperatorSettings
+from .storage.baseline import Baseline
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
@@ -32,6 +35,47 @@ class Environment:
     memo: Any
     memories: Memories = field(default_factory=Memories)
     indices: Indices = field(default_factory=Indices)
+
+    def meet(self, resource: Resource, delta: Delta) -> None:
+        """Remember an object of which a delta tells, if it is not known yet.
+
+        What a newborn says of having been handled was copied from another object: nobody has handled this one yet. Who
+        comes into sight by a selector is no newborn.
+        """
+        obj = delta.object
+        if self.memories.find(obj.uid) is not None:
+            return
+        watching = self.settings.watching
+        selectors = (watching.label_selectors, watching.field_selectors, watching.shard_selectors)
+        copied = (
+            delta.wire_type == "ADDED"
+            and not any(found for mapping in selectors for found in mapping.collect(resource))
+            and self.registry.handles(resource).changing
+            and self.baseline(resource).is_on(Body(obj.body()))
+        )
+        self.memories.recall(obj.uid, initial=delta.wire_type is None, copied=copied)
+
+    def baseline(self, resource: Resource) -> Baseline:
+        """How the objects of a resource remember what was handled, as the settings say now."""
+        persistence = self.settings.persistence
+        return Baseline(
+            persistence.diffbase_storage,
+            persistence.progress_storage,
+            self.registry.extra_fields(resource),
+            largest=persistence.largest_annotation,
+            plain_secrets=persistence.plain_secrets,
+        )
+
+
+class ObjectKey(NamedTuple):
+    """Which object of which resource."""
+
+    resource: Resource
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource!r} {Key(self.namespace, self.name)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ of one object ever runs beside anything else of it.
 import asyncio
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import NamedTuple
 
 from ..client.objects import Object
 from ..client.resources import Key, Resource
+from ..controller.gating.gates import AlwaysOpen, Gate
 from ..controller.result import Result
 from ..controller.watching import BACKLOG_PRIORITY
 from ..informers.deltas import Delta, DeltaKind
@@ -22,36 +22,40 @@ from .barrier import Barrier
 from .causation.causes import Reason
 from .causation.views import Body
 from .changes import QUIET, Changes
-from .environment import Environment, Place
+from .environment import Environment, ObjectKey, Place
 from .events import show, write_left
 from .execution.progression import SHORTEST
 from .indexing import Indexing
+from .keeping import Keeper
 from .loggers import ObjectLogger
 
-
-class ObjectKey(NamedTuple):
-    """Which object of which resource."""
-
-    resource: Resource
-    namespace: str | None
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.resource!r} {Key(self.namespace, self.name)}"
+__all__ = ["ObjectKey", "ObjectReconciler"]
 
 
 class ObjectReconciler:
     """The reconciler behind all decorators: from a key to the handlers' calls and the object's patch.
 
-    `wake` asks for an attempt of a key soon, at a priority. Whoever runs the reconciler tells the `barrier` what is to be
-    indexed before handlers run, and stops the `background`.
+    `wake` asks for an attempt of a key soon, at a priority. While the `gate` is closed nothing is asked for and nothing is
+    shown to handlers; only the indices are kept filled, by the `keeper`, if there are any. Whoever runs the reconciler
+    tells the `barrier` what is to be indexed before handlers run, starts and stops the `keeper`, stops the `background`, and
+    calls `closed` and `begin_term`.
     """
 
-    def __init__(self, env: Environment, wake: Callable[[ObjectKey, int], None]) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        wake: Callable[[ObjectKey, int], None],
+        gate: Gate = AlwaysOpen(),  # noqa: B008 - has no state
+    ) -> None:
         self._env = env
-        self.background = Background(env, lambda resource, key: wake(ObjectKey(resource, key.namespace, key.name), 0))
-        self.barrier = Barrier[ObjectKey](lambda key: wake(key, BACKLOG_PRIORITY), needed=bool(env.indices))
+        self._gate = gate
+        self._ask_for = wake
+        self.background = Background(
+            env, lambda resource, key: self._wake(ObjectKey(resource, key.namespace, key.name))
+        )
+        self.barrier = Barrier[ObjectKey](lambda key: self._wake(key, BACKLOG_PRIORITY), needed=bool(env.indices))
         self._indexing = Indexing(env)
+        self.keeper = Keeper(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
         self._informers: dict[tuple[Resource, str | None], Informer] = {}
         self._backlogs: dict[ObjectKey, Backlog] = {}
 
@@ -70,16 +74,53 @@ class ObjectReconciler:
                 return ()
             obj = delta.object
             key = ObjectKey(resource, obj.namespace, obj.name)
+            if not self._gate.is_open:
+                self._overlook(key, delta, indexing=interest.indexing)
+                return ()
             if raw or gone:
                 self._backlogs.setdefault(key, Backlog()).add(delta)
             if delta.initial and interest.indexing:
                 self.barrier.found(key)
             if not gone and (interest.changing or interest.spawning):
-                self._env.memories.recall(obj.uid, initial=delta.wire_type is None)
+                self._env.meet(resource, delta)
                 self.background.show(obj)
             return (key,)
 
         return trigger
+
+    def _overlook(self, key: ObjectKey, delta: Delta, *, indexing: bool) -> None:
+        """Take notice of a delta while the gate is closed: of what indices need, and of ends."""
+        if indexing and self.keeper is not None:
+            if delta.initial:
+                self.barrier.found(key)
+            self.keeper.take(key, delta)
+        elif delta.kind is DeltaKind.DELETED:
+            self._part(delta.object)
+        else:
+            self.background.show(delta.object)
+
+    def closed(self) -> None:
+        """The gate has been closed: what waits to be shown to handlers is dropped. What is to be indexed is not."""
+        backlogs, self._backlogs = self._backlogs, {}
+        for key, backlog in backlogs.items():
+            is_indexed = self._env.registry.handles(key.resource).indexing and self.keeper is not None
+            shown, new = backlog.drain()
+            for delta in shown if is_indexed else [*shown, *new]:
+                if delta.kind is DeltaKind.DELETED:
+                    self._part(delta.object)
+            if is_indexed:
+                for delta in new:
+                    self._overlook(key, delta, indexing=True)
+
+    def begin_term(self) -> None:
+        """Leadership was won, and the gate is about to open: all objects are what they are to a process that has just started."""
+        self._env.memories.renew()
+        self.background.renew()
+        for informer in self._informers.values():
+            interest = self._env.registry.handles(informer.resource)
+            if interest.changing or interest.spawning:
+                for obj in informer.store.values():
+                    self._env.memories.recall(obj.uid, initial=True)
 
     def dismiss(self, informer: Informer) -> None:
         """Take a resource out of service; what waits for its objects is dropped."""
@@ -90,6 +131,8 @@ class ObjectReconciler:
 
         for key in filter(is_gone, list(self._backlogs)):
             del self._backlogs[key]
+        if self.keeper is not None:
+            self.keeper.drop(is_gone)
         self.barrier.drop(is_gone)
         for obj in informer.store.values():
             self._env.memories.forget(obj.uid)
@@ -108,9 +151,15 @@ class ObjectReconciler:
         Errors of handlers are outcomes and never leave this method. Other errors (the server's, or ours) throttle this
         one object as `settings.queueing.error_delays` say.
         """
-        informer = self._informers.get((key.resource, key.namespace)) or self._informers.get((key.resource, None))
+        informer = self._informer(key)
         if informer is None:
             return None
+        if self.keeper is None or not self._env.registry.handles(key.resource).indexing:
+            return await self._attempt(key, informer)
+        async with self.keeper.turn(key):
+            return await self._attempt(key, informer)
+
+    async def _attempt(self, key: ObjectKey, informer: Informer) -> Result | None:
         patience = self._env.settings.persistence.consistency_timeout
         place = Place(informer, Key(key.namespace, key.name), patience)
         obj = place.latest()
@@ -159,12 +208,24 @@ class ObjectReconciler:
             delta = backlog.take()
             if interest.indexing and not is_indexed:
                 await self._indexing.take(delta, key.resource)
-            if interest.watching:
+            if interest.watching and self._gate.is_open:
                 await show(delta, key.resource, self._env)
             if delta.kind is DeltaKind.DELETED:
                 self._part(delta.object)
         if backlog is not None and self._backlogs.get(key) is backlog:
             del self._backlogs[key]
+
+    def _informer(self, key: ObjectKey) -> Informer | None:
+        return self._informers.get((key.resource, key.namespace)) or self._informers.get((key.resource, None))
+
+    def _latest(self, key: ObjectKey) -> Object | None:
+        informer = self._informer(key)
+        return None if informer is None else informer.store.get(Key(key.namespace, key.name))
+
+    def _wake(self, key: ObjectKey, priority: int = 0) -> None:
+        # When the gate opens, every object is asked for.
+        if self._gate.is_open:
+            self._ask_for(key, priority)
 
     def _part(self, obj: Object) -> None:
         if self._env.memories.find(obj.uid) is not None:

@@ -157,6 +157,31 @@ class Background:
         """End everything, and start nothing until `resume`. Those that do not end within their limits are left alone."""
         await self._halt(DaemonStoppingReason.OPERATOR_PAUSING)
 
+    def cut(self) -> None:
+        """End everything at once, without patience, and start nothing until `resume`: the right to act is lost.
+
+        What cannot be cancelled (a thread) is asked, and goes on until it has ended.
+        """
+        self._halted = DaemonStoppingReason.OPERATOR_PAUSING
+        for host in list(self._hosts.values()):
+            self._drop_dormant(host)
+        everybody = self._companions()
+        self._ask(everybody, self._halted)
+        for companion in everybody:
+            if companion.running and companion.task is not None:
+                companion.stopper.set(DaemonStoppingReason.DAEMON_CANCELLED)
+                companion.task.cancel()
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The daemons and timers whose functions run now, as people know them."""
+        return tuple(str(companion) for companion in self._companions() if companion.running)
+
+    def renew(self) -> None:
+        """Forget who has ended by itself: to those who come into their turn, all objects are new."""
+        for host in self._hosts.values():
+            host.exited.clear()
+
     def resume(self) -> None:
         """Start companions again, each when its object is observed next."""
         if self._halted is DaemonStoppingReason.OPERATOR_PAUSING:

@@ -11,12 +11,14 @@ from typing import Any
 from ..causation.patch import Patch, PatchFn, compose
 from ..causation.views import BodyEssence
 from ..execution.progression import Progress
+from ..storage.baseline import Known
 
 
 class Memory:
     """What is remembered of one object.
 
     `initial`: it was there before this process watched. `handled_once`: a cause of it was finished by this process.
+    `known`: the state that was handled last, as far as the process knows.
     `seen`: what handlers that finished in the unfinished cycle saw, each state once. `progress`: records of the
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
     write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
@@ -30,6 +32,7 @@ class Memory:
         "fns",
         "handled_once",
         "initial",
+        "known",
         "observed",
         "progress",
         "seen",
@@ -37,8 +40,9 @@ class Memory:
         "unwritten",
     )
 
-    def __init__(self, *, initial: bool) -> None:
+    def __init__(self, *, initial: bool, known: Known) -> None:
         self.initial = initial
+        self.known = known
         self.handled_once = False
         self.seen: tuple[BodyEssence, ...] = ()
         self.progress: Mapping[str, Progress] = {}
@@ -48,6 +52,12 @@ class Memory:
         self.failures = 0
         self.throttled_until: float | None = None
         self._memo: Any = None
+
+    def renew(self) -> None:
+        """Be as if the process had begun just now, but for the memo: somebody else has worked on the object meanwhile."""
+        memo = self._memo
+        self.__init__(initial=True)  # type: ignore[misc]
+        self._memo = memo
 
     def pending(self) -> Patch:
         """What is to be written with the next write; to be added to."""
@@ -85,16 +95,24 @@ class Memories:
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_uid)
 
-    def recall(self, uid: str, *, initial: bool = False) -> Memory:
-        """The memory of an object; a new one is `initial` as said, an old one stays as it is."""
+    def recall(self, uid: str, *, initial: bool = False, copied: bool = False) -> Memory:
+        """The memory of an object; a new one is `initial` as said, an old one stays as it is.
+
+        `copied`: what the object, seen for the first time, says of having been handled is about another one.
+        """
         memory = self._by_uid.get(uid)
         if memory is None:
-            memory = self._by_uid[uid] = Memory(initial=initial)
+            memory = self._by_uid[uid] = Memory(initial=initial, known=Known(copied=copied))
         return memory
 
     def find(self, uid: str) -> Memory | None:
         """The memory of an object, or None when there is none."""
         return self._by_uid.get(uid)
+
+    def renew(self) -> None:
+        """Renew each of them."""
+        for memory in self._by_uid.values():
+            memory.renew()
 
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone; nothing happens when nothing is."""
