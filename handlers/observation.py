@@ -65,6 +65,9 @@ class _Relisted:
     def subscribe(self, *, name: str) -> Subscription:
         return self.informer.subscribe(name, relisted=True)
 
+    async def catch_up(self, version: str | None, heard_after: float | None) -> bool:
+        return await self.informer.catch_up(version, heard_after)
+
 
 @dataclass(slots=True)
 class Observation:

@@ -28,6 +28,9 @@ from .subscription import Subscription
 from .transform import Transform
 from .writes import Writes
 
+_WHOLE: Name = (None, "")
+"""The name of no object: who waits for it waits for the copy as a whole."""
+
 STOP_GRACE = 5.0
 """Seconds that a reflector is given to end."""
 
@@ -218,10 +221,13 @@ class Informer:
 
     async def wait_for(self, obj: Object, timeout: float | None = None) -> bool:
         """Wait until readers see this version of an object, or a later one; false when that takes longer than `timeout`."""
-        if self._is_reached((obj.namespace, obj.name), obj.resource_version):
+        return await self._wait_for((obj.namespace, obj.name), obj.resource_version, timeout)
+
+    async def _wait_for(self, name: Name, version: str, timeout: float | None) -> bool:
+        if self._is_reached(name, version):
             return True
         self.waits += 1
-        waiting = Waiting((obj.namespace, obj.name), obj.resource_version, asyncio.get_running_loop().create_future())
+        waiting = Waiting(name, version, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         try:
             async with asyncio.timeout(timeout):
@@ -230,6 +236,23 @@ class Informer:
             return False
         finally:
             self._waiting.remove(waiting)
+        return True
+
+    async def catch_up(self, version: str | None, heard_after: float | None = None, patience: float = 5.0) -> bool:
+        """Wait until the copy shows what somebody else has written; tells whether it had to be listed for that.
+
+        It does when it stands at the version (empty: any; None: nobody knows which) and when the server was heard after the given
+        moment of the loop's time (None: does not matter). What is not heard of within `patience` seconds, or at all, is settled by one
+        consistent list. Waits for the first list, and for that one, as long as it takes.
+        """
+        await self._synced.wait()
+        heard = self._reflector.heard
+        if heard_after is None or (heard is not None and heard.monotonic > heard_after):
+            if version == "":
+                return False
+            if version is not None and await self._wait_for(_WHOLE, version, patience):
+                return False
+        await self._reflector.relist()
         return True
 
     def _is_reached(self, name: Name, version: str) -> bool:

@@ -318,6 +318,11 @@ class Lifecycle:
         if self._delay is not None:
             self._delay = 0.0
 
+    def relist(self) -> None:
+        """Somebody needs the newest state: a consistent list is next."""
+        if self.version is not None:
+            self._expire()
+
     def stop(self, now: float) -> None:
         """It is over."""
         self._enter(Phase.STOPPED, now)

@@ -66,6 +66,11 @@ class Reflector:
         self._listing: Listing | None = None
         self._list_began = 0.0
         self._nudged = asyncio.Event()
+        # How many lists were begun; and who waits for one that is begun as that number or a later one.
+        self._begun = 0
+        self._relists: dict[asyncio.Future[None], int] = {}
+        # Ends the open watch; None while there is none.
+        self._interrupt: Callable[[], None] | None = None
         self._transform_failed = False
 
     async def run(self) -> None:
@@ -82,11 +87,25 @@ class Reflector:
         self.lifecycle.retry_now()
         self._nudged.set()
 
+    async def relist(self) -> None:
+        """Wait until a consistent list that was begun after this call has taken the store's place; tried for ever, as all is."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._relists[done] = self._begun + 1
+        self.retry_now()
+        if self._interrupt is not None and self.lifecycle.version is not None:
+            self._interrupt()
+        try:
+            await done
+        finally:
+            self._relists.pop(done, None)
+
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
     async def _step(self) -> None:
+        if self._relists:
+            self.lifecycle.relist()
         action = self.lifecycle.next(self._random())
         if isinstance(action, Wait):
             await self._wait(action.seconds)
@@ -138,6 +157,7 @@ class Reflector:
 
     def _begin(self, *, consistent: bool = True) -> Listing:
         self._list_began = self._now()
+        self._begun += 1
         self._listing = Listing(self._store, consistent=consistent)
         return self._listing
 
@@ -150,6 +170,12 @@ class Reflector:
         self.metrics.list_items += len(listing)
         self.metrics.list_seconds.add(self._now() - self._list_began)
         self._audience.listed(changes, listing)
+        for done in [done for done, number in self._relists.items() if number <= self._begun]:
+            del self._relists[done]
+            if not done.done():
+                done.set_result(None)
+        if self._interrupt is not None and self._relists:
+            self._interrupt()
 
     # Watches.
 
@@ -163,14 +189,19 @@ class Reflector:
             options = WatchOptions(action.resource_version, timeout_seconds=action.timeout)
         try:
             async with asyncio.timeout(None) as guard:
-                await self._follow(options, listing, lambda: guard.reschedule(0.0))
+                self._interrupt = lambda: guard.reschedule(0.0)
+                await self._follow(options, listing, self._interrupt)
         except TimeoutError:
             if not guard.expired():
                 raise
+            if self._relists:
+                return
             self.metrics.stalls += 1
             _logger.debug("The watch of %s is silent; it is opened again.", self.name)
             lifecycle.stalled()
             return
+        finally:
+            self._interrupt = None
         errors = lifecycle.error
         lifecycle.ended(self._now(), self._random())
         if lifecycle.error is not errors:

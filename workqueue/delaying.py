@@ -85,6 +85,12 @@ class DelayingQueue(Queue[K]):
     def _come_due(self, key: K, priority: int, now: float) -> None:
         self._put(key, priority, self._time())
 
+    def clear(self) -> None:
+        """Forget all keys that wait, the delayed ones as well."""
+        self._schedule.clear()
+        self._arm()
+        super().clear()
+
     def shut_down(self) -> None:
         """Take no more keys, drop the delayed ones, hand out those that wait."""
         self._schedule.clear()

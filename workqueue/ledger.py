@@ -199,6 +199,14 @@ class Ledger(Generic[K]):
                 self._push(again)
         return entry
 
+    def clear(self) -> None:
+        """Take back all that waits, now or after its work. What is in work stays so."""
+        self._waiting.clear()
+        self._levels.clear()
+        self._order.clear()
+        self._again.clear()
+        self._turn = self._dead = 0
+
     def withdraw(self, key: K) -> int | None:
         """Take back what makes the key wait, now or after its work; gives the priority, None if it did not wait."""
         entry = self._again.pop(key, None)

@@ -139,6 +139,12 @@ class Queue(Generic[K]):
         if self._drained is not None and not self._ledger.in_work and not len(self._ledger):
             self._drained.set()
 
+    def clear(self) -> None:
+        """Forget all keys that wait, those too that were added while in work. What is in work goes on; more can be added."""
+        self._ledger.clear()
+        if self._drained is not None and not self._ledger.in_work:
+            self._drained.set()
+
     def shut_down(self) -> None:
         """Take no more keys. Those that wait are still handed out; then `get` raises ShutDown. May be called again."""
         self._closing = True

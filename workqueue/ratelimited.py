@@ -120,6 +120,12 @@ class RateLimitingQueue(DelayingQueue[K]):
         if priority is not None:
             self._put_at(key, until, priority)
 
+    def clear(self) -> None:
+        """Forget all keys that wait, those in back-off as well; how often they failed in a row is kept."""
+        self._until.clear()
+        self._urgent.clear()
+        super().clear()
+
     def shut_down(self) -> None:
         """Take no more keys, drop the delayed ones and those in back-off, hand out those that wait."""
         self._until.clear()

@@ -256,3 +256,33 @@ async def test_a_delayed_key_can_be_struck_out_and_one_that_waits_cannot() -> No
     start = asyncio.get_running_loop().time()
     assert [await queue.get(), await queue.get()] == ["c", "b"]
     assert asyncio.get_running_loop().time() - start == pytest.approx(20)
+
+
+async def test_what_is_cleared_does_not_come_and_what_is_in_work_goes_on() -> None:
+    queue: RateLimitingQueue[str] = RateLimitingQueue("test")
+    queue.add("in work")
+    assert await queue.get() == "in work"
+    queue.add("in work")
+    queue.add("waiting", priority=-100)
+    queue.add("waiting too")
+    queue.add_after("delayed", 5)
+    queue.add_rate_limited("failed")
+    queue.clear()
+    assert (len(queue), queue.delayed, queue.held_until("failed"), queue.working()) == (0, 0, None, ("in work",))
+    await asyncio.sleep(60)
+    assert len(queue) == 0
+    queue.done("in work")
+    for key in ("waiting", "failed", "in work"):
+        queue.add(key)
+    assert [await queue.get() for _ in range(3)] == ["waiting", "failed", "in work"]
+    queue.clear()
+    assert not await queue.shut_down_with_drain(1)
+
+
+async def test_clearing_ends_a_drain_that_waits_for_nothing_else() -> None:
+    queue: RateLimitingQueue[str] = RateLimitingQueue("test")
+    queue.add("a")
+    draining = asyncio.create_task(queue.shut_down_with_drain(10))
+    await asyncio.sleep(1)
+    queue.clear()
+    assert await draining
