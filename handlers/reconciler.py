@@ -107,7 +107,7 @@ class ObjectReconciler:
             shown, new = backlog.drain()
             for delta in shown if is_indexed else [*shown, *new]:
                 if delta.kind is DeltaKind.DELETED:
-                    self._part(delta.object)
+                    self._part(delta.object, told=interest.changing)
             if is_indexed:
                 for delta in new:
                     self._overlook(key, delta, indexing=True)
@@ -211,7 +211,7 @@ class ObjectReconciler:
             if interest.watching and self._gate.is_open:
                 await show(delta, key.resource, self._env)
             if delta.kind is DeltaKind.DELETED:
-                self._part(delta.object)
+                self._part(delta.object, told=interest.changing)
         if backlog is not None and self._backlogs.get(key) is backlog:
             del self._backlogs[key]
 
@@ -227,8 +227,8 @@ class ObjectReconciler:
         if self._gate.is_open:
             self._ask_for(key, priority)
 
-    def _part(self, obj: Object) -> None:
-        if self._env.memories.find(obj.uid) is not None:
+    def _part(self, obj: Object, *, told: bool) -> None:
+        if told and self._env.memories.find(obj.uid) is not None:
             logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
             logger.debug(QUIET[Reason.GONE])
         self._env.memories.forget(obj.uid)

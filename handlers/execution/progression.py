@@ -122,6 +122,10 @@ class Progression:
             for subref in known.subrefs:
                 self._fetch(subref, fetch)
 
+    def __getitem__(self, known_id: str) -> Progress:
+        """The record of a handler, as lifecycles ask for it."""
+        return self.records[known_id]
+
     def activate(self, selected: Iterable[str], now: datetime) -> None:
         """Let these handlers take part; one seen for the first time starts now."""
         for known_id in selected:

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+import ctl
 from ctl.handlers.declaration.specs import HandlerId, Spec
 from ctl.handlers.execution import lifecycles
+
+from .world import KEX, Calls, World
 
 
 @dataclass
@@ -91,3 +94,22 @@ def test_the_default_can_be_changed_with_a_warning_and_back(caplog: pytest.LogCa
     finally:
         lifecycles.set_default_lifecycle(None)
     assert lifecycles.get_default_lifecycle() is lifecycles.all_at_once
+
+
+@pytest.mark.parametrize("name", ["all_at_once", "one_by_one", "asap", "shuffled", "randomized"])
+@pytest.mark.virtual_time
+async def test_an_operator_works_with_each_of_them(world: World, calls: Calls, name: str) -> None:
+    @ctl.on.create(KEX.plural, id="first")
+    async def first(retry: int, **kwargs: Any) -> None:
+        calls("first", kwargs)
+        if not retry:
+            raise ctl.TemporaryError("the other goes on", delay=5)
+
+    @ctl.on.create(KEX.plural, id="second")
+    async def second(**kwargs: Any) -> None:
+        calls("second", kwargs)
+
+    async with world.running(lifecycle=getattr(lifecycles, name)):
+        await world.create()
+        await world.handled()
+    assert sorted(calls.names) == ["first", "first", "second"]
