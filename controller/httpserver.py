@@ -3,17 +3,29 @@
 import asyncio
 import errno
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 from aiohttp import web
+
+
+class Query(dict[str, str]):
+    """The parameters of a request, the first of each name; `getall` gives the others too."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._pairs = tuple(pairs)
+        super().__init__(reversed(self._pairs))
+
+    def getall(self, name: str) -> list[str]:
+        """All values of a name."""
+        return [value for known, value in self._pairs if known == name]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a page is asked."""
 
-    query: Mapping[str, str]
+    query: Query = field(default_factory=Query)
     accept: str = ""
 
 
@@ -93,7 +105,7 @@ class HTTPServer:
 def _handler(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(request: web.Request) -> web.Response:
         try:
-            answer = await page(Request(request.query, request.headers.get("Accept", "")))
+            answer = await page(Request(Query(request.query.items()), request.headers.get("Accept", "")))
         except Exception as error:
             answer = Answer(f"{type(error).__name__}: {error}\n".encode(), 500)
         return web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})

@@ -20,6 +20,7 @@ from ..runtime.tasks import Tasks
 from .causation.causes import Activity
 from .causation.memos import Memo
 from .declaration.registry import get_default_registry
+from .diagnostics import Diagnostics, Engine
 from .environment import Environment, Lifecycle
 from .execution.activities import Stage
 from .execution.lifecycles import get_default_lifecycle
@@ -29,7 +30,6 @@ from .login import LoginSource
 from .observation import Observation, Scope
 from .options import Options, check_options, served_namespaces, settings_with
 from .posting import posting
-from .probing import liveness
 from .reconciler import ObjectKey, ObjectReconciler
 from .stopping import Wish
 from .tuning import client_settings, informer_settings
@@ -88,13 +88,14 @@ def _assemble(options: Options) -> "_Operator":
     namespaces = served_namespaces(options)
     settings = settings_with(options, clusterwide=namespaces is None)
     memo = options.get("memo")
+    stage = Stage(registry, settings, Memo() if memo is None else memo, Indices(registry.index_ids()))
     return _Operator(
-        stage=Stage(registry, settings, Memo() if memo is None else memo, Indices(registry.index_ids())),
+        stage=stage,
         lifecycle=options.get("lifecycle") or get_default_lifecycle(),
         scope=Scope(namespaces),
         wish=Wish(options.get("stop_flag")),
         ready_flag=options.get("ready_flag"),
-        liveness_endpoint=options.get("liveness_endpoint"),
+        diagnostics=Diagnostics(stage, http=options.get("http"), liveness=options.get("liveness_endpoint")),
         access=options.get("access"),
     )
 
@@ -108,13 +109,13 @@ class _Operator:
     scope: Scope
     wish: Wish
     ready_flag: Flag | None
-    liveness_endpoint: str | None
+    diagnostics: Diagnostics
     access: Access | None
 
     async def run(self) -> None:
         """Start in order, wait for the wish to stop, stop in the reverse order."""
         logger.info("Starting ctl %s.", VERSION)
-        async with self.wish.heard():
+        async with self.wish.heard(), self.diagnostics:
             if await self.wish.until(self.stage.run(Activity.STARTUP)):
                 self.stage.settings.freeze()
                 await self._serve_and_clean_up()
@@ -123,8 +124,8 @@ class _Operator:
 
     async def _serve_and_clean_up(self) -> None:
         try:
-            async with liveness(self.stage, self.liveness_endpoint):
-                await self._serve()
+            await self.diagnostics.started()
+            await self._serve()
         finally:
             await self.stage.run(Activity.CLEANUP)
 
@@ -158,9 +159,11 @@ class _Operator:
             rights=rights,
             rescan=not settings.scanning.disabled,
         )
+        self.diagnostics.attach(Engine(client, factory, controller, reconciler))
         try:
             await controller.start()
             if await self.wish.until(self._begin(client, observation, tasks)):
+                self.diagnostics.complete()
                 raise_flag(self.ready_flag)
                 await self.wish.wait()
         finally:

@@ -49,6 +49,8 @@ class Options(TypedDict, total=False):
     """Raised when the startup handlers have succeeded and the resources are being served."""
     liveness_endpoint: str | None
     """Where liveness probes are answered: `http://host:port/path`; None: nowhere."""
+    http: str | int | None
+    """Where metrics and health are shown: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere else), `off`; None: nowhere."""
     access: Access | None
     """The way to the server; None: login handlers if there are any, else $KUBECONFIG, the pod's account, ~/.kube/config."""
 

@@ -136,6 +136,11 @@ class OperatorRegistry:
             spec for spec in self._webhooks.of(cause.resource) if _is_asked(spec, review) and match(spec, cause)
         )
 
+    def specs(self) -> list[Spec]:
+        """All handlers of all kinds."""
+        families = [*self._families(), self._webhooks]
+        return [*self._activities, *(spec for family in families for spec in family)]
+
     # What is known of a resource, whatever happens.
 
     def handles(self, resource: Resource) -> Interest:

@@ -14,9 +14,9 @@ from ..causation.current import handling
 from ..declaration.specs import Spec
 from ..errors import ErrorsMode
 from ..settings import OperatorSettings
-from . import outcomes
+from . import outcomes, statistics
 from .invocation import invoke
-from .outcomes import Attempt, Outcome, Verdict
+from .outcomes import Attempt, Outcome, UnfinishedSubhandlers, Verdict
 from .progression import Progress
 
 
@@ -51,28 +51,47 @@ async def attempt(
     runtime = (now - progress.started).total_seconds()
     known = Attempt(progress.retries, runtime, call.default_errors, settings.execution.default_backoff)
     refused = outcomes.refuse(spec, known)
-    if refused is not None:
-        return _report(call, refused)
-    logger = call.cause.logger
-    if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("%s is invoked.", outcomes.label(spec))
+    counts, time = statistics.current().of(spec), asyncio.get_running_loop().time
+    counts.running += 1
+    began, ended = time(), "cancelled"
     try:
-        with handling(call.cause):
-            result = await invoke(spec.fn, kwargs(call, now), call.executor or settings.execution.executor)
-            if after is not None:
-                await after()
+        if refused is not None:
+            ended = "failed"
+            return _report(call, refused)
+        result = await _call(call, settings, now, after)
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
         if task is None or task.cancelling():
-            logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
+            call.cause.logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
             raise
         # Nobody cancels this task: the function waited for something of its own that was cancelled.
         error = RuntimeError("it waited for something that was cancelled")
         error.__cause__ = exc
-        return _fail(call, error, settings, subrefs())
+        outcome, ended = _fail(call, error, settings, subrefs())
+        return outcome
     except Exception as exc:  # any error of a user's function is an outcome
-        return _fail(call, exc, settings, subrefs())
-    return _report(call, outcomes.succeed(spec, result, subrefs()))
+        outcome, ended = _fail(call, exc, settings, subrefs())
+        return outcome
+    else:
+        ended = "succeeded"
+        return _report(call, outcomes.succeed(spec, result, subrefs()))
+    finally:
+        counts.ended(ended, time() - began)
+
+
+async def _call(call: Call, settings: OperatorSettings, now: datetime, after: Callable[[], Any] | None) -> Any:
+    logger = call.cause.logger
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug("%s is invoked.", outcomes.label(call.spec))
+    pools = statistics.current()
+    executor, pool = (
+        (settings.execution.executor, pools.pool) if call.executor is None else (call.executor, pools.threads)
+    )
+    with handling(call.cause):
+        result = await invoke(call.spec.fn, kwargs(call, now), executor, pool, call.spec.id)
+        if after is not None:
+            await after()
+    return result
 
 
 def kwargs(call: Call, now: datetime) -> dict[str, Any]:
@@ -91,11 +110,15 @@ def kwargs(call: Call, now: datetime) -> dict[str, Any]:
     return given
 
 
-def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> Outcome:
+def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> tuple[Outcome, str]:
+    """The outcome of an attempt that raised, and its name in the statistics."""
     progress, backoff = call.progress, settings.execution.default_backoff
     runtime = (clock.now() - progress.started).total_seconds()
     known = Attempt(progress.retries, runtime, call.default_errors, backoff)
-    return _report(call, outcomes.fail(call.spec, exc, known, subrefs), exc)
+    outcome = _report(call, outcomes.fail(call.spec, exc, known, subrefs), exc)
+    if not outcome.final:
+        return outcome, "waiting" if isinstance(exc, UnfinishedSubhandlers) else "retried"
+    return outcome, "ignored" if outcome.exception is None else "failed"
 
 
 def _report(call: Call, verdict: Verdict, exc: Exception | None = None) -> Outcome:

@@ -1,12 +1,13 @@
 """Call a user's function, sync or async, with the keyword arguments it was promised."""
 
 import asyncio
-import contextvars
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
+
+from .pools import Pool
 
 
 def is_async(fn: Callable[..., Any]) -> bool:
@@ -22,17 +23,22 @@ def is_async(fn: Callable[..., Any]) -> bool:
             return inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 (callable objects)
 
 
-async def invoke(fn: Callable[..., Any], kwargs: Mapping[str, Any], executor: Executor | None) -> Any:
+async def invoke(
+    fn: Callable[..., Any],
+    kwargs: Mapping[str, Any],
+    executor: Executor | None,
+    pool: Pool | None = None,
+    name: str = "",
+) -> Any:
     """Call the function and give what it returns; its exceptions pass through.
 
     A coroutine function runs in this task. A plain function runs in the executor with a copy of the context (None: the
-    loop's own executor). A thread cannot be interrupted: a cancellation takes effect when the function has returned.
+    loop's own executor), and is counted in the `pool` under a name. A thread cannot be interrupted: a cancellation takes effect when
+    the function has returned.
     """
     if is_async(fn):
         return await fn(**kwargs)
-    context = contextvars.copy_context()
-    call = functools.partial(context.run, functools.partial(fn, **kwargs))
-    future = asyncio.get_running_loop().run_in_executor(executor, call)
+    future = (pool or Pool("")).submit(name, executor, (fn, kwargs))
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

@@ -1,0 +1,184 @@
+"""Show how an operator is doing: metrics, health and explanations on HTTP ports, from its first moment to its last."""
+
+import asyncio
+import logging
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+
+from .._version import VERSION
+from ..client.incluster import is_in_cluster
+from ..client.metrics import FAMILIES as CLIENT_FAMILIES
+from ..client.rest import Client
+from ..controller.controller import Controller
+from ..controller.httpserver import HTTPServer
+from ..controller.metrics import FAMILIES as CONTROLLER_FAMILIES
+from ..controller.serving import Condition, Pages
+from ..informers.exposition import FAMILIES as INFORMER_FAMILIES
+from ..informers.factory import Factory
+from ..informers.informer import Informer
+from ..informers.lifecycle import Phase
+from ..runtime.metrics import Family, Metrics, Sample
+from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
+from .endpoints import Site, parse_http, parse_liveness, plan
+from .execution import statistics
+from .execution.activities import Stage
+from .probing import Liveness
+from .reconciler import ObjectKey, ObjectReconciler
+
+logger = logging.getLogger(__name__)
+
+STALE = 90.0
+"""After so many seconds without a word from the server a stream that once worked makes the operator not ready."""
+
+BUILD = Family("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
+DAEMONS = Family("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
+TIMERS = Family("ctl_timers", "Timers, in a call or between two.", "gauge")
+READY = Family("ctl_ready", "1 when the start-up is finished.", "gauge")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The parts of an operator that there are once its startup handlers have succeeded."""
+
+    client: Client
+    factory: Factory
+    controller: Controller[ObjectKey]
+    reconciler: ObjectReconciler
+
+
+class Diagnostics:
+    """The pages and metrics of one operator; a context in which it lives as a whole.
+
+    An address that was asked for is served from the start, so that a slow start-up can be watched; there, and at the liveness
+    address, a port that is taken is an error (AddressTaken). The default address is taken after the startup handlers: the operator's own code
+    comes first, and if it is taken a warning says so. Raises ValueError for addresses that are none.
+    """
+
+    def __init__(self, stage: Stage, *, http: str | int | None = None, liveness: str | None = None) -> None:
+        self.metrics = Metrics()
+        self.pages = Pages(self.metrics)
+        """More checks and sources can be added at any time."""
+        self.statistics = statistics.Statistics()
+        self._stage = stage
+        self._liveness = Liveness(stage)
+        self._sites = plan(parse_http(http, in_cluster=is_in_cluster()), parse_liveness(liveness))
+        self._servers: list[HTTPServer] = []
+        self._inside = ExitStack()
+        self._engine: Engine | None = None
+        self._missing = "the startup handlers have not succeeded yet"
+        self._complete = False
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        self._inside.enter_context(statistics.counting(self.statistics))
+        for collector in (GCCollector, PlatformCollector, ProcessCollector):
+            collector(registry=self.metrics.registry)
+        self.metrics.add_source(self._own_samples, (BUILD, READY))
+        self.metrics.add_source(self.statistics.samples, statistics.FAMILIES)
+        self.pages.ready["startup"] = self._startup
+        try:
+            await self._serve(early=True)
+        except BaseException:
+            self._inside.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inside.close()
+        self.statistics.pool.close()
+        await asyncio.gather(*(server.stop(0.0) for server in self._servers))
+
+    async def started(self) -> None:
+        """The startup handlers have succeeded. Raises AddressTaken for a liveness address that is in use."""
+        self._missing = "the cluster has not been looked at yet"
+        self._liveness.begin()
+        await self._serve(early=False)
+
+    def attach(self, engine: Engine) -> None:
+        """Show these parts too."""
+        self._engine = engine
+        self.statistics.expect(self._stage.registry.specs())
+        self.metrics.add_source(engine.controller.samples, (*CONTROLLER_FAMILIES, *QUEUE_FAMILIES))
+        self.metrics.add_source(engine.factory.samples, INFORMER_FAMILIES)
+        self.metrics.add_source(engine.client.metrics.samples, CLIENT_FAMILIES)
+        self.metrics.add_source(lambda: _background(engine), (DAEMONS, TIMERS))
+        self.pages.several.append(self._informers)
+
+    def complete(self) -> None:
+        """The resources of the cluster are being served: ready as soon as each informer has its first list, or cannot have it."""
+        self._missing = ""
+
+    async def _serve(self, *, early: bool) -> None:
+        for site in self._sites:
+            if site.is_early is not early:
+                continue
+            server = HTTPServer(site.address.host, site.address.port)
+            if site.path is not None:
+                server.add(site.path, self._liveness.answer)
+            if site.pages:
+                self.pages.serve(server, without={site.path})
+            await self._listen(server, site)
+
+    async def _listen(self, server: HTTPServer, site: Site) -> None:
+        try:
+            await server.start()
+        except OSError as error:
+            if site.address.explicit:
+                raise
+            logger.warning(
+                "Metrics and health are not served: %s The address is set by --http [HOST:]PORT, or http= of operator(); "
+                "--http off is without.",
+                error,
+            )
+            return
+        self._servers.append(server)
+        host = site.address.host or "*"
+        logger.info("%s at http://%s:%d.", site, f"[{host}]" if ":" in host else host, server.port)
+
+    # What is shown.
+
+    def _own_samples(self) -> Iterator[Sample]:
+        yield Sample(BUILD, (VERSION, platform.python_version()), 1)
+        yield Sample(READY, (), int(self._startup().ok))
+
+    def _startup(self) -> Condition:
+        """Whether the start-up is finished; once it is, it stays so."""
+        if not self._complete and not self._missing and self._engine is not None:
+            left = [
+                _name(informer)
+                for informer in self._engine.factory.informers
+                if not informer.has_synced and informer.state.phase is not Phase.PARKED
+            ]
+            self._complete = not left
+            if left:
+                return Condition(ok=False, text=f"waiting for the first lists of: {', '.join(left)}")
+        return Condition(ok=self._complete, text=self._missing)
+
+    def _informers(self) -> Mapping[str, Condition]:
+        assert self._engine is not None
+        found: dict[str, Condition] = {}
+        for informer in self._engine.factory.informers:
+            state = informer.state
+            stale = state.is_stale(STALE)
+            text = f"{state}, {len(informer.store)} objects" + (f"; silent for more than {STALE:g} s" if stale else "")
+            found[f"informer {_name(informer)}"] = Condition(ok=not stale, text=text)
+        return found
+
+
+def _name(informer: Informer) -> str:
+    return f"{informer.resource!r} {informer.selection}".rstrip()
+
+
+def _background(engine: Engine) -> Iterator[Sample]:
+    background = engine.reconciler.background
+    yield Sample(DAEMONS, (), background.daemons)
+    yield Sample(TIMERS, (), background.timers)

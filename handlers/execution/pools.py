@@ -1,0 +1,143 @@
+"""The threads of sync handlers are looked after: how many are busy, how many calls wait for one, and for how long."""
+
+import asyncio
+import contextvars
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from ...runtime.metrics import Family, Sample, Tally
+
+logger = logging.getLogger(__name__)
+
+SIZE = Family("ctl_pool_threads", "Threads that the pool may have at most.", "gauge", ("pool",))
+BUSY = Family("ctl_pool_busy_threads", "Threads in which a handler's function runs now.", "gauge", ("pool",))
+QUEUED = Family("ctl_pool_queued_calls", "Calls of handlers that wait for a thread.", "gauge", ("pool",))
+SATURATION = Family(
+    "ctl_pool_saturation_ratio",
+    "Running and waiting calls for each thread of the pool: from 1 on, the next call has to wait.",
+    "gauge",
+    ("pool",),
+)
+WAIT = Family("ctl_pool_wait_seconds", "How long calls of handlers waited for a thread.", "histogram", ("pool",))
+FAMILIES = (SIZE, BUSY, QUEUED, SATURATION, WAIT)
+
+BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300)
+
+
+class Job:
+    """One call of a function in a thread. `started` is set by the thread, everything else by the loop."""
+
+    __slots__ = ("_clock", "began", "name", "started")
+
+    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+        self.name = name
+        self._clock = clock
+        self.began = clock()
+        self.started: float | None = None
+
+    def run(self, context: contextvars.Context, fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run the function; in the thread."""
+        self.started = self._clock()
+        return context.run(fn, **kwargs)
+
+
+class Pool:
+    """The calls in one executor. Methods belong to the loop.
+
+    When a call has waited for `patience` seconds because all threads were busy, a warning says so, once in a process' life.
+    """
+
+    def __init__(self, name: str, patience: float = 1.0) -> None:
+        self.name = name
+        self.patience = patience
+        """None is never."""
+        self.executor: Executor | None = None
+        """The one that was used last."""
+        self._jobs: set[Job] = set()
+        self._wait = Tally(BUCKETS)
+        self._warned = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def size(self) -> int | None:
+        """How many threads there may be; None where the executor does not tell."""
+        size = getattr(self.executor, "_max_workers", None)
+        return size if isinstance(size, int) else None
+
+    @property
+    def busy(self) -> int:
+        """How many functions run."""
+        return sum(job.started is not None for job in self._jobs)
+
+    @property
+    def queued(self) -> int:
+        """How many calls wait for a thread."""
+        return sum(job.started is None for job in self._jobs)
+
+    def submit(
+        self, name: str, executor: Executor | None, call: tuple[Callable[..., Any], Mapping[str, Any]]
+    ) -> asyncio.Future[Any]:
+        """Call a function with keyword arguments in a thread, with a copy of the context."""
+        loop = asyncio.get_running_loop()
+        job = Job(name, loop.time)
+        self.executor = executor
+        self._jobs.add(job)
+        try:
+            future = loop.run_in_executor(executor, job.run, contextvars.copy_context(), *call)
+        except BaseException:
+            self._jobs.discard(job)
+            raise
+        future.add_done_callback(lambda _: self._ended(job))
+        if not self._warned and self._timer is None and self._is_full():
+            self._timer = loop.call_later(self.patience, self._look)
+        return future
+
+    def _ended(self, job: Job) -> None:
+        self._jobs.discard(job)
+        if job.started is not None:
+            self._wait.add(job.started - job.began)
+
+    def _is_full(self) -> bool:
+        size = self.size
+        return size is not None and len(self._jobs) > size
+
+    def _look(self) -> None:
+        """Look whether a call waits for too long; and again, while the pool is full."""
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        waits = [loop.time() - job.began for job in self._jobs if job.started is None]
+        if not waits or not self._is_full():
+            return
+        if max(waits) < self.patience:
+            self._timer = loop.call_later(max(self.patience - max(waits), 0.01), self._look)
+            return
+        self._warned = True
+        running = Counter(job.name for job in self._jobs if job.started is not None)
+        logger.warning(
+            "Sync handlers wait for threads: all %d of settings.execution.executor are busy (with %s), %d calls wait, the first "
+            "for %.1f s. Set settings.execution.max_workers higher in a startup handler, or settings.execution.executor to a "
+            "pool of its own size, or make the slow handlers async. The metrics ctl_pool_* show how it goes on.",
+            self.size,
+            ", ".join(f"{name}: {count}" for name, count in running.most_common(5)),
+            len(waits),
+            max(waits),
+        )
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def samples(self) -> Iterator[Sample]:
+        """Everything there is to say at this moment."""
+        labels, size, busy, queued = (self.name,), self.size, self.busy, self.queued
+        if size is not None:
+            yield Sample(SIZE, labels, size)
+            yield Sample(SATURATION, labels, (busy + queued) / size)
+        yield Sample(BUSY, labels, busy)
+        yield Sample(QUEUED, labels, queued)
+        yield Sample(WAIT, labels, self._wait)

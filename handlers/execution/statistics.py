@@ -1,0 +1,119 @@
+"""What one operator counts of its handlers' calls, and the threads that the sync ones share.
+
+Whoever runs an operator makes a `Statistics` and enters it; every attempt made in that context, and in the tasks born there,
+is counted in it. Counting is a few additions to plain numbers on the loop; nothing is kept for each object.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ...runtime.metrics import Family, Sample, Tally
+from ..declaration.specs import (
+    ActivitySpec,
+    DaemonSpec,
+    IndexingSpec,
+    Spec,
+    TimerSpec,
+    WatchingSpec,
+    WebhookSpec,
+)
+from .pools import FAMILIES as POOL_FAMILIES
+from .pools import Pool
+
+_LABELS = ("handler", "kind")
+CALLS = Family(
+    "ctl_handler_calls_total",
+    "Attempts of handlers by how they ended: succeeded; retried (another one comes); failed (for good); ignored (raised, and its "
+    "errors are ignored); waiting (for its sub-handlers); cancelled.",
+    "counter",
+    (*_LABELS, "outcome"),
+)
+SECONDS = Family("ctl_handler_duration_seconds", "How long attempts of handlers took.", "histogram", _LABELS)
+RUNNING = Family("ctl_handler_calls_in_progress", "Attempts of handlers that run now.", "gauge", _LABELS)
+FAMILIES = (CALLS, SECONDS, RUNNING, *POOL_FAMILIES)
+
+BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
+OUTCOMES = ("succeeded", "retried", "failed", "ignored", "waiting", "cancelled")
+
+_KINDS: tuple[tuple[type[Spec], str], ...] = (
+    (ActivitySpec, "activity"),
+    (DaemonSpec, "daemon"),
+    (TimerSpec, "timer"),
+    (IndexingSpec, "index"),
+    (WatchingSpec, "event"),
+    (WebhookSpec, "webhook"),
+)
+
+
+class HandlerCounts:
+    """The attempts of one handler."""
+
+    __slots__ = ("labels", "outcomes", "running", "seconds")
+
+    def __init__(self, labels: tuple[str, str]) -> None:
+        self.labels = labels
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)
+        self.running = 0
+        self.seconds = Tally(BUCKETS)
+
+    def ended(self, outcome: str, seconds: float) -> None:
+        """An attempt that was `running` ended after so many seconds."""
+        self.running -= 1
+        self.outcomes[outcome] += 1
+        self.seconds.add(seconds)
+
+
+class Statistics:
+    """The counts of one operator. Belongs to its loop.
+
+    `pool` are the threads of sync handlers, `threads` those that sync daemons have of their own.
+    """
+
+    def __init__(self) -> None:
+        self.pool = Pool("handlers")
+        self.threads = Pool("daemons")
+        self._handlers: dict[tuple[str, str], HandlerCounts] = {}
+
+    def of(self, spec: Spec) -> HandlerCounts:
+        """The counts of a handler."""
+        # Two handlers of one kind and id are one in the records, the log, and here.
+        labels = (str(spec.id), next((kind for cls, kind in _KINDS if isinstance(spec, cls)), "change"))
+        counts = self._handlers.get(labels)
+        if counts is None:
+            counts = self._handlers[labels] = HandlerCounts(labels)
+        return counts
+
+    def expect(self, specs: Iterable[Spec]) -> None:
+        """Show these handlers from now on, before they are called for the first time: a rate needs a zero to begin with."""
+        for spec in specs:
+            self.of(spec)
+
+    def samples(self) -> Iterator[Sample]:
+        """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""
+        for counts in tuple(self._handlers.values()):
+            for outcome, number in counts.outcomes.items():
+                yield Sample(CALLS, (*counts.labels, outcome), number)
+            yield Sample(SECONDS, counts.labels, counts.seconds)
+            yield Sample(RUNNING, counts.labels, counts.running)
+        yield from self.pool.samples()
+        yield from self.threads.samples()
+
+
+_current: ContextVar[Statistics | None] = ContextVar("statistics", default=None)
+_nobodys = Statistics()
+
+
+def current() -> Statistics:
+    """The statistics of the operator in whose context this is called; outside of any, some that nobody reads."""
+    return _current.get() or _nobodys
+
+
+@contextmanager
+def counting(statistics: Statistics) -> Iterator[None]:
+    """Count in these statistics while inside, also in the tasks that begin there."""
+    token = _current.set(statistics)
+    try:
+        yield
+    finally:
+        _current.reset(token)
