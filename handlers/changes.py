@@ -1,5 +1,6 @@
 """Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,10 +16,12 @@ from .causation.patch import Patch
 from .causation.views import Body, BodyEssence
 from .declaration.specs import ChangingSpec
 from .environment import Environment, Place
-from .execution.application import Writer, is_refused_for_good
+from .execution.application import Writer, is_refused_for_good, is_too_large
 from .execution.progression import Counts, Progress, Progression, from_record
+from .execution.records import Records
 from .execution.rounds import Round, Surroundings, ids
 from .loggers import ObjectLogger
+from .storage.baseline import Baseline, Recalled
 
 TITLES = {
     Reason.CREATE: "Creation",
@@ -47,6 +50,11 @@ class Changes:
     memory: Memory
     standing: Standing
     patch: Patch = field(default_factory=Patch)
+    _baseline: Baseline = field(init=False)
+    _recalled: Recalled = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._baseline = self.env.baseline(self.place.resource)
 
     async def handle(self, obj: Object) -> float | None:
         """Do everything that is due for this version of the object; give the seconds until something is due again.
@@ -58,7 +66,11 @@ class Changes:
         try:
             return await self._handle(obj)
         except Exception as exc:
-            if is_refused_for_good(exc):
+            if is_too_large(exc) and self.memory.known.thrift < 2:
+                # Perhaps it was what we remember there: less of it, then.
+                self.memory.known.thrift += 1
+                self.memory.keep_pending(self.patch)
+            elif is_refused_for_good(exc) or is_too_large(exc):
                 # The handlers do it anew, and better.
                 self._forget_cycle()
             else:
@@ -91,9 +103,12 @@ class Changes:
         env, persistence = self.env, self.env.settings.persistence
         body = Body(obj.body())
         metadata = obj.metadata()
-        old = persistence.diffbase_storage.fetch(body=body)
-        old = None if old is None else persistence.progress_storage.clear(essence=old)
-        new = self._essence(body)
+        new = self._baseline.essence(body)
+        self._recalled = self._baseline.recall(body, new, self.memory.known)
+        old = self._recalled.essence
+        if self.memory.known.copied:
+            owned = ids(env.registry.changing_specs(self.place.resource))
+            self._baseline.disown(body, self.patch, list(dict.fromkeys(owned)))
         changed = diff(old, new)
         reason, initial = detect_reason(
             finalizer=persistence.finalizer in (metadata.finalizers or ()),
@@ -115,12 +130,6 @@ class Changes:
             new=new,
             diff=changed,
         )
-
-    def _essence(self, body: Body) -> BodyEssence:
-        persistence = self.env.settings.persistence
-        fields = self.env.registry.extra_fields(self.place.resource)
-        essence = persistence.diffbase_storage.build(body=body, extra_fields=fields)
-        return persistence.progress_storage.clear(essence=essence)
 
     # Writes beside the round.
 
@@ -167,19 +176,31 @@ class Changes:
     async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
         cause.logger.debug(QUIET[cause.reason])
-        outdated = None
+        outdated, compact, later = None, False, None
         if cause.reason is Reason.NOOP:
             left = self._progression(cause, [])
             left.purge(cause.body, self.patch, self.env.settings.persistence.progress_storage)
             outdated = next((seen for seen in self.memory.seen if seen != cause.new), None)
             if outdated is not None:
                 # A handler has seen a state that is no more: what it saw is the base of a change of its own.
-                storage = self.env.settings.persistence.diffbase_storage
-                storage.store(body=cause.body, patch=self.patch, essence=outdated)
+                compact = self._keep(obj, cause, outdated)
+            elif self._recalled.misplaced:
+                later = self.memory.known.until_restored(asyncio.get_running_loop().time()) or None
+                compact = later is None and self._keep(obj, cause, cause.new)
         answer = await self._write_rest(obj, cause)
         self._forget_cycle()
+        if outdated is not None:
+            self.memory.known.learn(outdated, keep=compact)
+        elif compact:
+            self.memory.known.learn(cause.new, keep=True)
         # What was written may be a diff-base, now or by an attempt that failed before: then there is something to handle.
-        return self._next_of_fns() if answer is None or answer is obj else AT_ONCE
+        if answer is None or answer is obj:
+            return AT_ONCE if self.memory.fns else later
+        return AT_ONCE
+
+    def _keep(self, obj: Object, cause: ChangingCause, essence: BodyEssence) -> bool:
+        room, known = self._baseline.room(len(obj.raw)), self.memory.known
+        return self._baseline.keep(cause.body, self.patch, essence, room, known.thrift)
 
     # The round.
 
@@ -200,6 +221,7 @@ class Changes:
             lifecycle=self.env.lifecycle,
             latest=self.place.latest,
             write=lambda base, patch: self._write(cause, base, patch),
+            records=Records(self._baseline, self.memory.known, cause.old),
         )
         round_ = Round(cause, progression, obj, around)
         finished = progression.counts.finished
@@ -211,7 +233,7 @@ class Changes:
                 self._note_seen(pristine)
                 for base in round_.answers:
                     # Handlers after a checkpoint saw the object as the server answered it.
-                    self._note_seen(self._essence(Body(base.body())))
+                    self._note_seen(self._baseline.essence(Body(base.body())))
             self.patch = round_.gathered
         return await self._conclude(round_, pristine)
 
@@ -220,7 +242,7 @@ class Changes:
         remembered = self.memory.progress
 
         def fetch(handler_id: str) -> Progress | None:
-            record = storage.fetch(key=handler_id, body=cause.body)
+            record = None if self.memory.known.copied else storage.fetch(key=handler_id, body=cause.body)
             stored = None if record is None else from_record(record)
             known = remembered.get(handler_id)
             if stored is None or (known is not None and known.retries > stored.retries):
@@ -252,13 +274,15 @@ class Changes:
             self.memory.handled_once = True
         if answer is None:
             return None
+        if done and not releasing:
+            self.memory.known.learn(essence, keep=round_.compact or (self._recalled.compact and essence == cause.old))
         if releasing:
             await self._release(answer, cause)
             return None
         if not done:
             return AT_ONCE if self.memory.fns else progression.delay(clock.now())
         # Own changes of the essence, and those that came meanwhile, get a round of their own.
-        current = pristine if answer is start else self._essence(Body(answer.body()))
+        current = pristine if answer is start else self._baseline.essence(Body(answer.body()))
         if current != essence:
             return AT_ONCE
         self.memory.seen = tuple(state for state in seen if state != current)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .declaration.mappings import SelectorMapping
 from .storage.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from .storage.progress import ProgressStorage, SmartProgressStorage
+from .storage.sizes import SMALLEST_LIMIT
 
 
 class SettingsFrozenWarning(UserWarning):
@@ -291,10 +292,23 @@ class PersistenceSettings(_Group):
     """Where the progress of handlers is kept."""
     diffbase_storage: DiffBaseStorage = field(default_factory=AnnotationsDiffBaseStorage)
     """Where the state handled last is kept."""
+    largest_annotation: int | None = None
+    """The most bytes of one annotation of ours; above that a digest is kept. None: as the server limits them. Not known to
+    Kopf, which does not understand what is kept then."""
+    plain_secrets: bool = False
+    """Copy the values of Secrets into the diff-base as they are, as Kopf does, instead of their hashes. Not known to Kopf."""
     consistency_timeout: float = 5.0
     """How long to wait for our own change to come back; 0: do not wait."""
     checkpoint_interval: float = 1.0
     """How long after a handler's end its outcome may stay unwritten while the next handler runs. Not known to Kopf."""
+
+    def _read(self, name: str, value: Any) -> Any:
+        """Limits under which nothing at all could be kept are refused."""
+        if name == "largest_annotation" and value is not None and value < SMALLEST_LIMIT:
+            raise ValueError(
+                f"settings.persistence.largest_annotation is at least {SMALLEST_LIMIT} bytes, or None; got {value!r}."
+            )
+        return value
 
 
 @dataclass

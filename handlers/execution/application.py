@@ -18,6 +18,7 @@ from ...client.errors import (
     NotFound,
     RequestEntityTooLarge,
     RequestError,
+    ServerError,
     is_outcome_unknown,
 )
 from ...client.objects import Object
@@ -209,6 +210,16 @@ def is_refused_for_good(exc: Exception) -> bool:
     False for everything that may pass: missing rights, conflicts, refused credentials, no answer.
     """
     return isinstance(exc, (BadRequest, Invalid, RequestEntityTooLarge, TypeError))
+
+
+def is_too_large(exc: Exception) -> bool:
+    """Whether a write was refused because the object, its annotations or the request would have been too large."""
+    if isinstance(exc, RequestEntityTooLarge):
+        return True
+    if isinstance(exc, Invalid):
+        return "metadata.annotations: Too long" in exc.message
+    # etcd's own limit comes through as an internal error.
+    return isinstance(exc, ServerError) and ("request is too large" in exc.message or "larger than max" in exc.message)
 
 
 def change(body: Mapping[str, Any], fns: list[PatchFn], logger: Logger) -> dict[str, Any]:

@@ -47,6 +47,12 @@ class Progress:
         """An attempt may be made now."""
         return not self.finished and (self.delayed is None or self.delayed <= now)
 
+    def shortened(self, longest: int | None) -> "Progress":
+        """The same with a message of at most so many characters; None: as long as it is."""
+        if longest is None or self.message is None or len(self.message) <= longest:
+            return self
+        return replace(self, message=f"{self.message[: longest - 3]}...")
+
     def after(self, outcome: Outcome, now: datetime) -> "Progress":
         """Add an attempt that ended now."""
         failed = outcome.exception is not None
@@ -156,16 +162,20 @@ class Progression:
         ]
         return min(waits, default=None)
 
-    def store(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
-        """Write the active records into a patch, each only if the body holds it otherwise; purge the superseded."""
+    def store(self, body: Body, patch: Patch, storage: ProgressStorage, longest: int | None = None) -> None:
+        """Write the active records into a patch, each only if the body holds it otherwise; purge the superseded.
+
+        Messages of errors are cut to the `longest`, in characters.
+        """
         for known_id, known in self.records.items():
             if known_id not in self.active:
                 if known.purpose not in {None, self.purpose}:
                     storage.purge(key=known_id, body=body, patch=patch)
                 continue
+            shown = known.shortened(longest)
             stored = storage.fetch(key=known_id, body=body)
-            if stored is None or from_record(stored) != known:
-                storage.store(key=known_id, record=to_record(known), body=body, patch=patch)
+            if stored is None or from_record(stored) != shown:
+                storage.store(key=known_id, record=to_record(shown), body=body, patch=patch)
 
     def purge(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
         """Remove every record that the body holds, those of sub-handlers included.

@@ -22,6 +22,7 @@ from .application import change, is_refused_for_good
 from .attempts import Call, attempt
 from .outcomes import Outcome
 from .progression import Progression
+from .records import Records
 from .subhandlers import Offspring
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
@@ -32,20 +33,22 @@ class Surroundings:
     """What a round needs to know and do beyond its handlers.
 
     `latest` gives the newest known version of the object (None: it vanished). `write` sends a patch for a version of
-    the object and gives the server's answer (None: the object vanished).
+    the object and gives the server's answer (None: the object vanished). `records` says how progress is kept.
     """
 
     settings: OperatorSettings
     lifecycle: Lifecycle
     latest: Callable[[], Object | None]
     write: Callable[[Object, Patch], Awaitable[Object | None]]
+    records: Records
 
 
 class Round:
     """One round over one object.
 
     `base` is the newest version that the server answered, `answers` are those to the checkpoints; `gathered` is what is not
-    written yet; `vanished` says that the object is gone or that another one has its name.
+    written yet; `vanished` says that the object is gone or that another one has its name; `compact`, that only a digest of
+    the new baseline was written.
     """
 
     def __init__(self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings) -> None:
@@ -55,6 +58,7 @@ class Round:
         self.answers: list[Object] = []
         self.gathered = cause.patch
         self.vanished = False
+        self.compact = False
         self._around = around
         self._in_flight: Patch | None = None
         self._checkpoint: asyncio.Task[None] | None = None
@@ -165,8 +169,7 @@ class Round:
     async def _write_checkpoint(self) -> None:
         patch, self.gathered = self.gathered, Patch(body=self.cause.body)
         self._in_flight = patch
-        body = Body(self.base.body())
-        self.progression.store(body, patch, self._around.settings.persistence.progress_storage)
+        self._put_records(Body(self.base.body()), patch)
         try:
             answer = await self._around.write(self.base, patch)
         except Exception as exc:  # the write at the end of the round tells of what persists
@@ -182,6 +185,10 @@ class Round:
                 self.answers.append(answer)
         finally:
             self._in_flight = None
+
+    def _put_records(self, body: Body, patch: Patch) -> None:
+        if not self._around.records.put(self.progression, body, patch, len(self.base.raw)):
+            self.cause.logger.debug("The progress of handlers does not fit on the object; it is kept in memory only.")
 
     async def _settle_checkpoint(self) -> None:
         self._ended = True
@@ -212,9 +219,11 @@ class Round:
         if self.progression.done and not hold:
             self.progression.purge(body, patch, persistence.progress_storage)
             if essence is not None:
-                persistence.diffbase_storage.store(body=body, patch=patch, essence=essence)
+                records = self._around.records
+                room = records.baseline.room(len(self.base.raw))
+                self.compact = records.baseline.keep(body, patch, essence, room, records.known.thrift)
         else:
-            self.progression.store(body, patch, persistence.progress_storage)
+            self._put_records(body, patch)
         if not patch:
             return self.base
         persistence.progress_storage.touch(body=body, patch=patch, value=None)

@@ -1,0 +1,218 @@
+"""The baseline of an object is the state that its handlers saw last; this is how it is kept, recalled and distrusted.
+
+It is the diff-base of Kopf's format wherever that fits. Where it does not, a digest of it is kept in an annotation of our
+own, and the state itself in the memory of the process. The memory also tells what is wrong on the object: a diff-base that
+somebody removed, or that came with annotations copied from another object, is no news about this one.
+"""
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..causation.fields import FieldPath
+from ..causation.patch import Patch, compose
+from ..causation.views import Body, BodyEssence
+from .diffbase import DiffBaseStorage, MultiDiffBaseStorage
+from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError
+from .progress import ProgressStorage
+from .secrets import seal
+from .sizes import Room, withdraw
+
+DIGEST_KEY = "last-handled-digest"
+"""The name of our annotation, with the prefix of the storage of diff-bases before it."""
+
+RESTORING = (60.0, 3600.0)
+"""A diff-base that somebody removes is put back: at once, then after the first of these many seconds, after twice as many,
+and so on up to the second. Who removes it each time is met by a write an hour, not by a fight."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Known:
+    """What the process knows of one object's baseline, beside what the object says.
+
+    `digest`: of the state handled last. `copied`: what the object says was copied from another one. `thrift`: how much the
+    server has refused as too large: 0 nothing, 1 what was whole, 2 anything of ours. `state`: the state itself, compressed, for an object that holds a digest only.
+    """
+
+    __slots__ = ("_restorable", "_restores", "copied", "digest", "state", "thrift")
+
+    def __init__(self, *, copied: bool = False) -> None:
+        self.digest: bytes | None = None
+        self.state: bytes | None = None
+        self.copied = copied
+        self.thrift = 0
+        self._restores = 0
+        self._restorable = 0.0
+
+    def learn(self, essence: BodyEssence, *, keep: bool = False) -> None:
+        """Take this for handled last; `keep` it whole, since the object does not."""
+        encoded = _encode(essence)
+        known = _digest(encoded)
+        if keep and (self.state is None or known != self.digest):
+            self.state = zlib.compress(encoded, 1)
+        elif not keep:
+            self.state = None
+        self.digest = known
+        self.copied = False
+
+    def unlearn(self) -> None:
+        """Others may have handled the object since: what it says counts."""
+        self.digest = None
+
+    def until_restored(self, now: float) -> float:
+        """How many seconds to wait before a removed diff-base may be put back; 0: that is done now."""
+        if now < self._restorable:
+            return self._restorable - now
+        first, longest = RESTORING
+        self._restorable = now + min(longest, first * 2.0 ** min(self._restores, 16))
+        self._restores += 1
+        return 0.0
+
+    def recalled(self, digest: bytes) -> BodyEssence | None:
+        """The kept state if it is the one with this digest."""
+        if self.state is None or self.digest != digest:
+            return None
+        return _decode(zlib.decompress(self.state))
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What an object's handlers saw last; None: it was never handled, empty: it was, and what they saw is not known.
+
+    `misplaced`: what the object says of it is missing or not its own, and should be put right. `compact`: the object holds
+    a digest only.
+    """
+
+    essence: BodyEssence | None
+    misplaced: bool = False
+    compact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """How the objects of one resource remember what was handled; `fields` belong to their essence besides."""
+
+    diffbase: DiffBaseStorage
+    progress: ProgressStorage
+    fields: frozenset[FieldPath]
+    largest: int | None = None
+    plain_secrets: bool = False
+
+    def essence(self, body: Body) -> BodyEssence:
+        """What of a body is compared to detect changes."""
+        return self._comparable(self.diffbase.build(body=body, extra_fields=self.fields), body)
+
+    def recall(self, body: Body, new: BodyEssence, known: Known) -> Recalled:
+        """What was handled last of an object whose essence is `new` now.
+
+        What the process itself has handled outweighs what the object says: annotations are removed and copied by others.
+        A diff-base of a third state, though, is that of another operator, and believed.
+        """
+        stored = None if known.copied else self.diffbase.fetch(body=body)
+        if stored is not None:
+            old = self._comparable(stored, body)
+            if old == new:
+                known.learn(new)
+            elif known.digest not in {None, digest(old)} and known.digest == digest(new):
+                return Recalled(new, misplaced=True)
+            return Recalled(old)
+        there = None if known.copied else self._fetch_digest(body)
+        if there is None and known.digest is None:
+            return Recalled(None)
+        now = digest(new)
+        if there == now:
+            known.learn(new, keep=True)
+            return Recalled(new, compact=True)
+        if known.digest == now:
+            return Recalled(new, misplaced=True)
+        old = known.recalled(there or known.digest or b"") or {}
+        return Recalled(old, compact=there is not None)
+
+    def keep(self, body: Body, patch: Patch, essence: BodyEssence, room: Room, thrift: int = 0) -> bool:
+        """Remember a state in the patch; true when only its digest fits, so that the process has to keep it whole."""
+        full = Patch()
+        self.diffbase.store(body=body, patch=full, essence=essence)
+        key = self._digest_key(body)
+        if key in body.metadata.annotations:
+            full.metadata.annotations[key] = None
+        if thrift == 0 and room.has(body, patch, full):
+            compose(patch, full)
+            return False
+        withdraw(full, body, patch)
+        brief = Patch(body=body)
+        brief.metadata.annotations[key] = json.dumps(
+            {"uid": body.metadata.uid, "digest": digest(essence).hex()}, separators=(",", ":")
+        )
+        if thrift < 2 and Room(0).has(body, patch, brief):
+            compose(patch, brief)
+            KeyMarking.store_marker(prefix=self._prefix, body=body, patch=patch)
+        return True
+
+    def disown(self, body: Body, patch: Patch, ids: list[str]) -> None:
+        """Remove what was copied from another object: the diff-base, and the records of the handlers."""
+        full = Patch()
+        self.diffbase.store(body=body, patch=full, essence={})
+        full.metadata.annotations[self._digest_key(body)] = ""
+        withdraw(full, body, patch)
+        for handler_id in ids:
+            self.progress.purge(key=handler_id, body=body, patch=patch)
+
+    def is_on(self, body: Body) -> bool:
+        """Whether an object says that it was handled, in a legible way."""
+        try:
+            return self._digest_key(body) in body.metadata.annotations or self.diffbase.fetch(body=body) is not None
+        except StoredStateError:
+            return False
+
+    def room(self, size: int) -> Room:
+        """How much fits on an object of this size."""
+        return Room(size, self.largest)
+
+    def _comparable(self, essence: BodyEssence, body: Body) -> BodyEssence:
+        annotations = (essence.get("metadata") or {}).get("annotations")
+        if annotations and (key := self._digest_key(body)) in annotations:
+            essence = dict(essence)
+            StanzaCleaning.remove_annotations(essence, {key})
+            StanzaCleaning.remove_empty_stanzas(essence)
+        essence = self.progress.clear(essence=essence)
+        return essence if self.plain_secrets else seal(essence, body)
+
+    @property
+    def _prefix(self) -> str:
+        return _prefix(self.diffbase) or DEFAULT_PREFIX
+
+    def _digest_key(self, body: Body) -> str:
+        forming = self.diffbase if isinstance(self.diffbase, KeyForming) else KeyForming(prefix=self._prefix)
+        return forming.usable_keys(DIGEST_KEY, body=body)[0]
+
+    def _fetch_digest(self, body: Body) -> bytes | None:
+        key = self._digest_key(body)
+        text = body.metadata.annotations.get(key)
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)
+            return bytes.fromhex(found["digest"]) if found["uid"] == body.metadata.uid else None
+        except (TypeError, ValueError, KeyError) as exc:
+            raise StoredStateError(body, f"the annotation {key!r}", f"it is no uid with a digest: {text!r}") from exc
+
+
+def digest(essence: BodyEssence) -> bytes:
+    """A hash of an essence that does not depend on the order of its keys."""
+    return _digest(_encode(essence))
+
+
+def _digest(encoded: bytes) -> bytes:
+    return hashlib.blake2b(encoded, digest_size=16).digest()
+
+
+def _prefix(storage: DiffBaseStorage) -> str | None:
+    if isinstance(storage, MultiDiffBaseStorage):
+        return next((found for inner in storage.storages if (found := _prefix(inner))), None)
+    return storage.prefix if isinstance(storage, KeyForming) else None

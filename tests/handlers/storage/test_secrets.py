@@ -1,0 +1,47 @@
+import base64
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctl.handlers.storage.secrets import SEAL, seal
+
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"uid": "u1"}}
+OTHER = {**SECRET, "metadata": {"uid": "u2"}}
+
+values = st.dictionaries(st.text(max_size=5), st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode()))
+
+
+def test_values_are_hashes_and_names_stay() -> None:
+    sealed = seal({"type": "Opaque", "data": {"password": "c2VjcmV0"}}, SECRET)
+    assert sealed["type"] == "Opaque"
+    assert list(sealed["data"]) == ["password"]
+    assert sealed["data"]["password"].startswith(SEAL)
+    assert "c2VjcmV0" not in str(sealed)
+
+
+def test_equal_values_of_two_secrets_are_not_equal_when_sealed() -> None:
+    assert seal({"data": {"a": "eA=="}}, SECRET) != seal({"data": {"a": "eA=="}}, OTHER)
+
+
+@given(values, values)
+def test_what_is_sealed_differs_exactly_where_the_values_do(one: dict[str, str], two: dict[str, str]) -> None:
+    first, second = seal({"data": one}, SECRET)["data"], seal({"data": two}, SECRET)["data"]
+    assert first.keys() == one.keys()
+    assert {key for key in one if first.get(key) == second.get(key)} == {key for key in one if one[key] == two.get(key)}
+
+
+@given(values)
+def test_sealing_twice_is_sealing_once_and_changes_no_argument(data: dict[str, str]) -> None:
+    essence = {"data": dict(data), "stringData": dict(data)}
+    sealed = seal(essence, SECRET)
+    assert essence == {"data": data, "stringData": data}
+    assert seal(sealed, SECRET) == sealed
+
+
+def test_other_kinds_and_odd_shapes_stay_as_they_are() -> None:
+    essence = {"data": {"a": "b"}}
+    assert seal(essence, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}) is essence
+    assert seal(essence, {"apiVersion": "my.io/v1", "kind": "Secret", "metadata": {}}) is essence
+    odd = {"data": None, "type": "x"}
+    assert seal(odd, SECRET) is odd
+    assert seal({"data": {"a": None}}, SECRET) == {"data": {"a": None}}
