@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from ..runtime.metrics import Sample
 from ..runtime.tasks import Tasks
 from ..workqueue import RateLimitingQueue, ShutDown
-from .gating.gates import AlwaysOpen, Gate, Turn
+from .gating.gates import AlwaysOpen, Gate, Heir, Turn
 from .metrics import ControllerMetrics
 from .predicates import Predicate
 from .reconciler import Reason, Reconciler, as_function
@@ -28,12 +28,20 @@ CANCEL_GRACE = 1.0
 class Watched:
     """A running watch, to be stopped by whoever began it."""
 
-    def __init__(self, name: str, synced: asyncio.Event, close: "Callable[[Watched], None]") -> None:
+    def __init__(
+        self, name: str, synced: asyncio.Event, is_open: Callable[[], bool], close: "Callable[[Watched], None]"
+    ) -> None:
         self.name = name
         self.synced = synced
         """Set when what was there at the beginning has been delivered to the trigger."""
         self.tasks = Tasks(f"watch {name}")
+        self._is_open = is_open
         self._close = close
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the keys that its trigger gives are taken now: the gate is open, and the copy as new as what a predecessor wrote."""
+        return self._is_open()
 
     async def stop(self) -> None:
         """Take no more changes. Keys that were asked for stay in the queue. May be called again."""
@@ -62,8 +70,11 @@ class Controller(Generic[K]):
 
     `reconcile` gets a key and what is to know about the attempt (`Attempt`); see `Reconciler` for its promises. `concurrency` is how many
     keys are in work at once; None: all that there are, each in a task of its own. `timeout` is the longest an attempt may take,
-    in seconds. The gate is passed before each attempt: while it is closed no attempt begins; when it opens every stored object is asked
-    for at low priority; when it is revoked the running attempts are cancelled.
+    in seconds. The gate is passed before each attempt: while it is closed no attempt begins and nothing is asked for; when it opens every
+    stored object is asked for at low priority; when it is revoked the running attempts are cancelled.
+
+    With a gate that opens after others have acted (an `Heir`, such as leadership) each opening after a revocation begins a term: the
+    queue is emptied, and a watch asks for nothing until its copy has caught up, then for every stored object.
 
     Sources can be added and removed at any time, before the start as well: then the queue fills and attempts begin with the start.
     """
@@ -88,12 +99,20 @@ class Controller(Generic[K]):
         self._gate: Gate = AlwaysOpen() if gate is None else gate
         self._worker = Worker(name, as_function(reconcile), self.queue, self.metrics, timeout=timeout)
         self._slots = None if concurrency is None else asyncio.Semaphore(concurrency)
+        self._heir: Heir | None = self._gate if isinstance(self._gate, Heir) else None
+        # Whether the gate has opened and was not revoked since; and how many terms have begun.
+        self._in_term = False
+        self._terms = 0
         self._watches: dict[Watched, Watch[K] | None] = {}
-        self._awaited: list[asyncio.Event] = []
+        # Those without which no attempt begins, and whether one of them has come nearer to that.
+        self._awaited: list[Watch[K]] = []
+        self._progress = asyncio.Event()
         self._tasks = Tasks(f"controller {name}")
         self._dispatcher: asyncio.Task[None] | None = None
         # The attempt of each key in work.
         self._running: dict[K, asyncio.Task[None]] = {}
+        # Those of them that a revocation has cancelled.
+        self._cut: dict[K, asyncio.Task[None]] = {}
         self._unsubscribe: Callable[[], None] | None = None
 
     # Sources.
@@ -111,8 +130,8 @@ class Controller(Generic[K]):
         """Have the deltas of an informer ask for keys, from now on; inside the running loop only.
 
         Each stored object comes first (at priority -100, as everything that is listed), then each delta, in order. `predicate`, `urgent`:
-        see `Rules`. `wait`: no attempt of this controller begins until this source has told all that is stored, so that a
-        reconciler which looks at several informers never takes an unfilled one for an empty world.
+        see `Rules`. `wait`: no attempt of this controller begins until this source has told all that is stored, and in each term has
+        caught up, so that a reconciler which looks at several informers never takes an unfilled one for an empty world.
         """
         watch = Watch(
             repr(informer.resource) if name is None else name,
@@ -121,9 +140,14 @@ class Controller(Generic[K]):
             self._ask,
             self.metrics.trigger_errors,
         )
+        watch.held = self._heir is not None
+        watched = self._begin(watch.name, watch.follow(), watch)
         if wait:
-            self._awaited.append(watch.synced)
-        return self._begin(watch.name, watch.follow(), watch)
+            self._awaited.append(watch)
+            watched.tasks.spawn(self._note_synced(watch), name="first list")
+        if self._in_term:
+            self._admit(watched, watch, replay=False)
+        return watched
 
     def follow(self, source: AsyncIterable[T], keys: Callable[[T], Iterable[K]], *, name: str) -> Watched:
         """Have anything that can be iterated ask for keys: a channel, a timer, another system's stream; in the running loop only.
@@ -140,7 +164,8 @@ class Controller(Generic[K]):
         return self._begin(name, pump(), None)
 
     def _begin(self, name: str, following: Coroutine[Any, Any, None], watch: Watch[K] | None) -> Watched:
-        watched = Watched(f"{name} for {self.name}", asyncio.Event() if watch is None else watch.synced, self._end)
+        synced = asyncio.Event() if watch is None else watch.synced
+        watched = Watched(f"{name} for {self.name}", synced, partial(self._takes, watch), self._end)
         self._watches[watched] = watch
         watched.tasks.spawn(following, name="changes")
         return watched
@@ -150,7 +175,15 @@ class Controller(Generic[K]):
         if watch is not None:
             watch.close()
             # Nobody waits for what a stopped watch would still tell.
-            self._awaited = [event for event in self._awaited if event is not watch.synced]
+            self._awaited = [awaited for awaited in self._awaited if awaited is not watch]
+            self._progress.set()
+
+    def _takes(self, watch: Watch[K] | None) -> bool:
+        return self._gate.is_open and not (watch is not None and watch.held)
+
+    async def _note_synced(self, watch: Watch[K]) -> None:
+        await watch.synced.wait()
+        self._progress.set()
 
     def _ask(self, key: K, reason: Reason, priority: int, urgent: bool) -> None:
         if self._gate.is_open:
@@ -164,6 +197,8 @@ class Controller(Generic[K]):
         if self._dispatcher is not None:
             raise RuntimeError(f"The controller {self.name} was started before; a controller runs once.")
         self._unsubscribe = self._gate.subscribe(self._turned)
+        if self._gate.is_open:
+            self._begin_term()
         self._dispatcher = self._tasks.spawn(self._dispatch(), name="dispatcher")
 
     async def stop(self, grace: float = 30.0) -> None:
@@ -183,45 +218,108 @@ class Controller(Generic[K]):
         await self._tasks.stop(CANCEL_GRACE)
 
     async def _dispatch(self) -> None:
-        while self._awaited:
-            await self._awaited[0].wait()
-            self._awaited = [event for event in self._awaited if not event.is_set()]
         while True:
             if self._slots is not None:
                 await self._slots.acquire()
-            await self._gate.wait_open()
             try:
-                key = await self.queue.get()
+                key = await self._next()
             except ShutDown:
                 return
-            if not self._gate.is_open:
-                await self._hold(key)
             task = self._running[key] = self._tasks.spawn(self._worker.work(key), name=f"attempt of {key}")
             task.add_done_callback(partial(self._ended, key))
 
-    async def _hold(self, key: K) -> None:
-        """Keep a key in hand until the gate opens."""
-        try:
-            await self._gate.wait_open()
-        except asyncio.CancelledError:
+    async def _next(self) -> K:
+        """Wait for a key that may be attempted now."""
+        while True:
+            await self._until_ready()
+            key = await self.queue.get()
+            terms = self._terms
+            try:
+                await self._until_ready()
+            except asyncio.CancelledError:
+                self.queue.done(key)
+                raise
+            if terms == self._terms:
+                return key
+            # It was in hand when a term ended; the next one asks for everything anew.
             self.queue.done(key)
-            raise
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._gate.is_open and all(watch.synced.is_set() and not watch.held for watch in self._awaited)
+
+    async def _until_ready(self) -> None:
+        while not self._is_ready:
+            await self._gate.wait_open()
+            self._progress.clear()
+            if self._gate.is_open and not self._is_ready:
+                await self._progress.wait()
 
     def _ended(self, key: K, task: asyncio.Task[None]) -> None:
         # The key may have been handed out again already: then the entry is of the next attempt.
         if self._running.get(key) is task:
             del self._running[key]
+        if self._cut.get(key) is task:
+            del self._cut[key]
         if self._slots is not None:
             self._slots.release()
 
+    # The gate.
+
     def _turned(self, turn: Turn) -> None:
         if turn is Turn.OPENED:
+            if not self._in_term:
+                self._begin_term()
             for watched, watch in self._watches.items():
-                if watch is not None and not watched.tasks.stopping:
+                if watch is not None and not watch.held and not watched.tasks.stopping:
                     watched.tasks.spawn(watch.replay(), name="replay")
         elif turn is Turn.REVOKED:
-            for task in self._running.values():
-                task.cancel()
+            self._end_term()
+
+    def _begin_term(self) -> None:
+        self._in_term = True
+        if self._heir is None:
+            return
+        self._terms += 1
+        self.queue.clear()
+        for watched, watch in self._watches.items():
+            if watch is not None and not watched.tasks.stopping:
+                self._admit(watched, watch, replay=True)
+
+    def _end_term(self) -> None:
+        self._in_term = False
+        for watch in self._watches.values():
+            if watch is not None and self._heir is not None:
+                watch.held = True
+        for key, task in self._running.items():
+            self._cut[key] = task
+            task.cancel()
+
+    def _admit(self, watched: Watched, watch: Watch[K], *, replay: bool) -> None:
+        """Let a watch ask for attempts as soon as its copy has caught up."""
+        if self._heir is not None:
+            watched.tasks.spawn(self._catch_up(self._heir, watch, replay=replay), name="taking over")
+
+    async def _catch_up(self, heir: Heir, watch: Watch[K], *, replay: bool) -> None:
+        terms = self._terms
+        await heir.catch_up(watch.informer)
+        if terms != self._terms or not self._in_term:
+            return
+        watch.held = False
+        self._progress.set()
+        # In a pause nothing is asked for; its end is an opening, which shows everything.
+        if self._gate.is_open and (replay or watch.dropped):
+            await watch.replay()
+
+    async def survivors(self, grace: float = CANCEL_GRACE) -> tuple[K, ...]:
+        """Wait for the ends of the attempts that a revocation has cancelled; gives the keys of those that live on after `grace` seconds.
+
+        They act without being allowed to: whoever owns the process ends it. Their writes through a fenced client are refused. What an
+        attempt has left behind in threads or in tasks of its own is not known here.
+        """
+        if self._cut:
+            await asyncio.wait(self._cut.values(), timeout=grace)
+        return tuple(self._cut)
 
     # Looking in.
 

@@ -58,13 +58,17 @@ class Informed(Protocol):
     def subscribe(self, *, name: str) -> Deltas:
         """Hear of all objects, and then of all changes."""
 
+    async def catch_up(self, version: str | None, heard_after: float | None) -> bool:
+        """Wait until the copy shows that version and was in touch since then; see `Informer.catch_up`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules(Generic[K]):
     """Which keys a delta asks for, and how.
 
-    The trigger is called for each delta in order, also while the gate is closed (its keys are dropped then, and asked for again
-    when the gate opens). The predicate is asked first; when it says no, the trigger is not called.
+    The trigger is called for each delta in order, also while the gate is closed or the watch is held (its keys are dropped then;
+    when that is over it is told of each stored object, as initial). The predicate is asked first; when it says no, the trigger
+    is not called.
     `urgent` says for which deltas a key does not wait for the end of its back-off; by default for none.
     """
 
@@ -87,6 +91,10 @@ class Watch(Generic[K]):
         self._rules = rules
         self._ask = ask
         self._deltas = informer.subscribe(name=name)
+        self.held = False
+        """Whether the keys of its deltas are dropped, since the copy may be older than what a predecessor wrote."""
+        self.dropped = False
+        """Whether any were."""
 
     @property
     def synced(self) -> asyncio.Event:
@@ -123,6 +131,9 @@ class Watch(Generic[K]):
             priority = BACKLOG_PRIORITY if _is_repetition(delta) else 0
             urgent = rules.urgent is not None and rules.urgent(delta)
             reason = Reason(self.name, f"{self.informer.resource!r} {delta.object.key}", delta.kind.name, at)
+            if self.held:
+                self.dropped = True
+                return
             for key in keys:
                 self._ask(key, reason, priority, urgent)
         except Exception:

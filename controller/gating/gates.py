@@ -5,7 +5,9 @@ Leadership and peering are gates; a controller passes one before each attempt. P
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from ...client.resources import Resource
 
 
 class Turn(Enum):
@@ -34,6 +36,28 @@ class Gate(Protocol):
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
         """Have a function called at each change, at once and in the loop; call what is given back to end that."""
+
+
+class Copy(Protocol):
+    """A local copy of a resource, as a gate asks it to keep up with what others have written (an informer is one)."""
+
+    @property
+    def resource(self) -> Resource:
+        """What it is a copy of."""
+
+    async def catch_up(self, version: str | None, heard_after: float | None) -> bool:
+        """Wait until it shows that version and was in touch since then; see `Informer.catch_up`."""
+
+
+@runtime_checkable
+class Heir(Protocol):
+    """A gate that opens after somebody else has acted: a copy must catch up before anything is attempted by it.
+
+    A controller asks it for each of its sources in each term: from an opening to the next revocation. A pause does not end a term.
+    """
+
+    async def catch_up(self, copy: Copy) -> None:
+        """Wait until attempts may go by this copy."""
 
 
 class AlwaysOpen:
@@ -79,6 +103,12 @@ class AllOf:
             self._callbacks.pop(number, None)
 
         return end
+
+    async def catch_up(self, copy: Copy) -> None:
+        """Wait until all that know of predecessors let attempts go by this copy."""
+        for gate in self._gates:
+            if isinstance(gate, Heir):
+                await gate.catch_up(copy)
 
     def close(self) -> None:
         """Hear of the gates no more."""

@@ -53,6 +53,15 @@ class Feed:
         self.store: dict[Key, Object] = {}
         self.subscribers: list[Told] = []
         self._synced = synced
+        self.asked: list[tuple[str | None, float | None]] = []
+        """What `catch_up` was asked for."""
+        self.caught_up = asyncio.Event()
+        self.caught_up.set()
+
+    async def catch_up(self, version: str | None, heard_after: float | None) -> bool:
+        self.asked.append((version, heard_after))
+        await self.caught_up.wait()
+        return False
 
     def subscribe(self, *, name: str) -> Told:
         told = Told()

@@ -1,0 +1,266 @@
+"""Controllers behind a gate that opens after others have acted."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from ctl.client.objects import Object
+from ctl.client.resources import Key
+from ctl.controller import triggers
+from ctl.controller.controller import Controller
+from ctl.controller.gating.gates import AllOf, Copy
+from ctl.controller.gating.valve import Valve
+from ctl.controller.reconciler import Attempt
+from ctl.controller.result import Result
+
+from .conftest import Feed
+
+pytestmark = pytest.mark.virtual_time
+
+Make = Callable[..., Object]
+
+
+class Inheritance(Valve):
+    """A valve that has predecessors, who wrote version 7."""
+
+    async def catch_up(self, copy: Copy) -> None:
+        await copy.catch_up("7", None)
+
+
+class Log:
+    def __init__(self, work: float = 0.0) -> None:
+        self.keys: list[str] = []
+        self.work = work
+
+    async def __call__(self, key: Key, attempt: Attempt[Key]) -> Result | None:
+        self.keys.append(key.name)
+        await asyncio.sleep(self.work)
+        return None
+
+    def drain(self) -> list[str]:
+        keys, self.keys = sorted(self.keys), []
+        return keys
+
+
+@contextlib.asynccontextmanager
+async def running(controller: Controller[Any]) -> AsyncIterator[None]:
+    await controller.start()
+    try:
+        yield
+    finally:
+        async with asyncio.timeout(100):
+            await controller.stop(10)
+
+
+async def test_a_source_asks_for_nothing_until_its_copy_has_caught_up_and_then_for_everything(
+    feed: Feed, obj: Make
+) -> None:
+    gate, log, other = Inheritance(), Log(), Feed()
+    feed.caught_up.clear()
+    controller: Controller[Key] = Controller("test", log, gate=gate, concurrency=None)
+    behind = controller.watch(feed, triggers.itself(), name="behind")
+    ahead = controller.watch(other, triggers.itself(), name="ahead")
+    async with running(controller):
+        feed.put(obj("a"))
+        other.put(obj("b"))
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        assert not (behind.is_open or ahead.is_open)
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == ["b"], "one that lags behind holds up no other"
+        assert ahead.is_open
+        assert not behind.is_open
+        assert feed.asked == other.asked == [("7", None)]
+        feed.put(obj("c"))
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        feed.caught_up.set()
+        await asyncio.sleep(1)
+        assert log.drain() == ["a", "c"]
+        assert behind.is_open
+        feed.put(obj("a", 2))
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"]
+
+
+async def test_an_awaited_source_holds_up_the_whole_controller_in_each_term(feed: Feed, obj: Make) -> None:
+    gate, log, children = Inheritance(is_open=True), Log(), Feed()
+    controller: Controller[Key] = Controller("test", log, gate=AllOf(gate), concurrency=None)
+    controller.watch(feed, triggers.itself(), wait=True)
+    controller.watch(children, lambda delta: (), wait=True)
+    feed.put(obj("a"))
+    async with running(controller):
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"]
+        gate.revoke()
+        children.caught_up.clear()
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        children.caught_up.set()
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"]
+
+
+async def test_a_term_begins_with_nothing_of_the_one_before(feed: Feed, obj: Make) -> None:
+    gate, log = Inheritance(is_open=True), Log(work=5)
+    controller: Controller[Key] = Controller("test", log, gate=gate, concurrency=1)
+    controller.watch(feed, triggers.itself())
+    async with running(controller):
+        feed.put(obj("in work"))
+        await asyncio.sleep(1)
+        controller.queue.add(Key("default", "waiting"))
+        controller.queue.add_after(Key("default", "delayed"), 3)
+        gate.revoke()
+        await asyncio.sleep(1)
+        assert log.drain() == ["in work"]
+        feed.caught_up.clear()
+        gate.open()
+        await asyncio.sleep(60)
+        assert log.drain() == [], "what was cut, waited or was delayed is not attempted by an old copy"
+        feed.caught_up.set()
+        await asyncio.sleep(60)
+        assert log.drain() == ["in work"], "what is stored is"
+
+
+async def test_a_key_in_hand_when_a_term_ends_is_put_down(feed: Feed, obj: Make) -> None:
+    gate, log = Inheritance(is_open=True), Log()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
+    async with running(controller):
+        await asyncio.sleep(1)  # the dispatcher waits for a key
+        gate.revoke()
+        controller.queue.add(Key("default", "in hand"))
+        await asyncio.sleep(1)
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        assert controller.queue.working() == ()
+        controller.queue.add(Key("default", "in hand"))
+        await asyncio.sleep(1)
+        assert log.drain() == ["in hand"]
+
+
+async def test_a_pause_is_no_end_of_a_term(feed: Feed, obj: Make) -> None:
+    lease, pause, log = Inheritance(is_open=True), Valve(is_open=True), Log()
+    controller: Controller[Key] = Controller("test", log, gate=AllOf(lease, pause))
+    controller.watch(feed, triggers.itself())
+    feed.put(obj("a"))
+    async with running(controller):
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"]
+        controller.queue.add_after(Key("default", "delayed"), 3)
+        pause.close()
+        await asyncio.sleep(1)
+        pause.open()
+        await asyncio.sleep(10)
+        assert log.drain() == ["a", "delayed"]
+        assert len(feed.asked) == 1
+
+
+async def test_a_pause_during_the_catching_up_asks_for_everything_at_its_end(feed: Feed, obj: Make) -> None:
+    lease, pause, log = Inheritance(), Valve(is_open=True), Log()
+    feed.caught_up.clear()
+    controller: Controller[Key] = Controller("test", log, gate=AllOf(lease, pause))
+    controller.watch(feed, triggers.itself())
+    feed.put(obj("a"))
+    async with running(controller):
+        lease.open()
+        await asyncio.sleep(1)
+        pause.close()
+        feed.caught_up.set()
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        pause.open()
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"]
+
+
+async def test_a_term_that_ends_before_the_copy_has_caught_up_lets_nothing_through(feed: Feed, obj: Make) -> None:
+    gate, log = Inheritance(is_open=True), Log()
+    feed.caught_up.clear()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
+    watched = controller.watch(feed, triggers.itself())
+    feed.put(obj("a"))
+    async with running(controller):
+        await asyncio.sleep(1)
+        gate.revoke()
+        feed.caught_up.set()
+        await asyncio.sleep(1)
+        assert not watched.is_open
+        feed.caught_up.clear()
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        feed.caught_up.set()
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"]
+
+
+async def test_a_source_that_is_added_in_a_term_catches_up_as_well(feed: Feed, obj: Make) -> None:
+    gate, log = Inheritance(is_open=True), Log()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
+    feed.put(obj("a"))
+    async with running(controller):
+        await asyncio.sleep(1)
+        feed.caught_up.clear()
+        controller.watch(feed, triggers.itself())
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        feed.caught_up.set()
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"]
+
+
+async def test_a_stopped_source_that_never_synced_holds_up_nobody(unsynced_feed: Feed, feed: Feed, obj: Make) -> None:
+    log = Log()
+    controller: Controller[Key] = Controller("test", log)
+    awaited = controller.watch(unsynced_feed, triggers.itself(), wait=True)
+    controller.watch(feed, triggers.itself())
+    feed.put(obj("a"))
+    async with running(controller):
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        await awaited.stop()
+        await asyncio.sleep(1)
+        assert log.drain() == ["a"], "the dispatcher waits no more"
+
+
+async def test_a_controller_whose_source_never_synced_stops_at_once(unsynced_feed: Feed) -> None:
+    controller: Controller[Key] = Controller("test", Log())
+    controller.watch(unsynced_feed, triggers.itself(), wait=True)
+    await controller.start()
+    controller.queue.add(Key("default", "a"))
+    await asyncio.sleep(1)
+    began = asyncio.get_running_loop().time()
+    await controller.stop(30)
+    assert asyncio.get_running_loop().time() - began < 2
+
+
+async def test_who_outlives_a_revocation_is_known() -> None:
+    gate, freed = Inheritance(is_open=True), asyncio.Event()
+
+    async def reconcile(key: Key, attempt: Attempt[Key]) -> Result | None:
+        while key.name == "stubborn" and not freed.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await freed.wait()
+        await asyncio.sleep(60)
+        return None
+
+    controller: Controller[Key] = Controller("test", reconcile, gate=gate, concurrency=None)
+    async with running(controller):
+        assert await controller.survivors() == ()
+        for name in ("stubborn", "obedient"):
+            controller.queue.add(Key("default", name))
+        await asyncio.sleep(1)
+        assert await controller.survivors() == (), "nothing was revoked"
+        gate.revoke()
+        began = asyncio.get_running_loop().time()
+        assert await controller.survivors(5) == (Key("default", "stubborn"),)
+        assert asyncio.get_running_loop().time() - began == pytest.approx(5)
+        freed.set()
+        await asyncio.sleep(0)
+        assert await controller.survivors(100) == ()
