@@ -48,6 +48,8 @@ _STARTUP = Kind("on.startup", ActivitySpec, ActivityOptions, {"activity": Activi
 _CLEANUP = Kind("on.cleanup", ActivitySpec, ActivityOptions, {"activity": Activity.CLEANUP})
 _LOGIN = Kind("on.login", ActivitySpec, ActivityOptions, {"activity": Activity.AUTHENTICATION})
 _PROBE = Kind("on.probe", ActivitySpec, ActivityOptions, {"activity": Activity.PROBE})
+_LEADING = Kind("on.leading", ActivitySpec, ActivityOptions, {"activity": Activity.LEADING})
+_STANDBY = Kind("on.standby", ActivitySpec, ActivityOptions, {"activity": Activity.STANDBY})
 _EVENT = Kind("on.event", WatchingSpec, EventOptions)
 _INDEX = Kind("index", IndexingSpec, IndexOptions, has_field_in_id=False)
 _CREATE = Kind("on.create", ChangingSpec, CreateOptions, {"reason": Reason.CREATE})
@@ -81,6 +83,22 @@ def login(*misplaced: Never, **options: Unpack[ActivityOptions]) -> Decorator:
 def probe(*misplaced: Never, **options: Unpack[ActivityOptions]) -> Decorator:
     """Give a value for the liveness answer, under the handler's id; a failure makes the operator unhealthy."""
     return declare(_PROBE, misplaced, options)
+
+
+def leading(*misplaced: Never, **options: Unpack[ActivityOptions]) -> Decorator:
+    """Run each time this operator becomes the leader, before it attempts anything; without an election, once after the start.
+
+    For what only one replica may start. When it fails for good the operator ends, and another replica takes over.
+    """
+    return declare(_LEADING, misplaced, options)
+
+
+def standby(*misplaced: Never, **options: Unpack[ActivityOptions]) -> Decorator:
+    """Run when another replica leads at the start, each time leadership is lost, and before it is given back at the end.
+
+    For stopping what `on.leading` has started; without an election it runs at the end. When it fails for good the operator ends.
+    """
+    return declare(_STANDBY, misplaced, options)
 
 
 def event(*target: Target, **options: Unpack[EventOptions]) -> Decorator:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -13,14 +13,17 @@ from ..client.endpoint import Access, AccessSource
 from ..client.errors import AccessError, Forbidden, NotFound
 from ..client.rest import Client
 from ..controller.controller import Controller
+from ..controller.gating.leadership import Leadership
 from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.transform import drop_managed_fields
 from ..runtime.tasks import Tasks
+from .authority import Authority
 from .causation.causes import Activity
 from .causation.memos import Memo
 from .declaration.registry import get_default_registry
 from .diagnostics import Diagnostics, Engine
+from .electing import Candidacy, candidate
 from .environment import Environment, Lifecycle
 from .execution.activities import Stage
 from .execution.lifecycles import get_default_lifecycle
@@ -97,6 +100,8 @@ def _assemble(options: Options) -> "_Operator":
         ready_flag=options.get("ready_flag"),
         diagnostics=Diagnostics(stage, http=options.get("http"), liveness=options.get("liveness_endpoint")),
         access=options.get("access"),
+        sources=options.get("sources") or (),
+        last_resort=options.get("last_resort"),
     )
 
 
@@ -111,6 +116,9 @@ class _Operator:
     ready_flag: Flag | None
     diagnostics: Diagnostics
     access: Access | None
+    sources: Collection[str]
+    last_resort: Callable[[Exception], None] | None
+    _leadership: Leadership | None = None
 
     async def run(self) -> None:
         """Start in order, wait for the wish to stop, stop in the reverse order."""
@@ -131,22 +139,45 @@ class _Operator:
 
     async def _serve(self) -> None:
         settings = self.stage.settings
-        async with Client(self.access or self._source(), client_settings(settings)) as client:
+        access = self.access or self._source()
+        async with Client(access, client_settings(settings)) as client:
             rights = Rights(client)
-            async with posting(client, settings, rights):
-                await self._work(client, rights)
+            if not await self.wish.until(self._meet(access, client, rights)):
+                return
+            authority = Authority(self.stage, self.wish, self._leadership, self.last_resort)
+            client.fence = self._leadership
+            try:
+                async with posting(client, settings, rights):
+                    await self._work(client, rights, authority)
+            finally:
+                # Everything is written.
+                await authority.stop(settings.queueing.exit_timeout)
 
-    async def _work(self, client: Client, rights: Rights) -> None:
+    async def _meet(self, access: Access | AccessSource, client: Client, rights: Rights) -> None:
+        """See whether the server is there, and whether there is to be an election."""
+        await _greet(client)
+        candidacy = Candidacy(
+            self.stage.settings, self.stage.registry, access, self.sources, is_access_chosen=self.access is not None
+        )
+        self._leadership = await candidate(candidacy, client, rights)
+
+    async def _work(self, client: Client, rights: Rights, authority: Authority) -> None:
         settings = self.stage.settings
         env = Environment(
             self.stage.registry, settings, client, self.lifecycle, self.stage.memo, indices=self.stage.indices
         )
-        reconciler = ObjectReconciler(env, lambda key, priority: controller.queue.add(key, priority=priority))
+        reconciler = ObjectReconciler(
+            env, lambda key, priority: controller.queue.add(key, priority=priority), authority.gate
+        )
         tasks = Tasks("operator")
         # What other managers own of an object is of no use to handlers, and can be half of it.
         factory = Factory(client, informer_settings(settings), transform=drop_managed_fields)
+        authority.govern(reconciler)
         controller: Controller[ObjectKey] = Controller(
-            "operator", lambda key, _: reconciler.reconcile(key), concurrency=settings.queueing.worker_limit
+            "operator",
+            lambda key, _: reconciler.reconcile(key),
+            concurrency=settings.queueing.worker_limit,
+            gate=authority.gate,
         )
         observation = Observation(
             registry=self.stage.registry,
@@ -162,7 +193,7 @@ class _Operator:
         self.diagnostics.attach(Engine(client, factory, controller, reconciler))
         try:
             await controller.start()
-            if await self.wish.until(self._begin(client, observation, tasks)):
+            if await self.wish.until(self._begin(authority, observation, tasks)):
                 self.diagnostics.complete()
                 raise_flag(self.ready_flag)
                 await self.wish.wait()
@@ -172,24 +203,30 @@ class _Operator:
             await observation.stop()
             await controller.stop(settings.queueing.exit_timeout)
             await tasks.stop(settings.queueing.exit_timeout)
+            await authority.retire()
             await factory.stop()
 
-    async def _begin(self, client: Client, observation: Observation, tasks: Tasks) -> None:
-        # One request without retries: a server that is not there, or credentials that it refuses, are told at once.
-        try:
-            await client.request("GET", "/version", retry=False, timeout=FIRST_ANSWER_SECONDS)
-        except Forbidden:
-            logger.debug("The server does not tell its version; it is asked for its resources all the same.")
-        except NotFound as exc:
-            server = (await client.access()).server
-            raise AccessError(
-                f"{server} does not look like a Kubernetes API server: expected its version at /version, found {exc.code}. "
-                "Check the address in the kubeconfig."
-            ) from exc
+    async def _begin(self, authority: Authority, observation: Observation, tasks: Tasks) -> None:
+        await authority.prepare()
         await observation.start(tasks)
+        await authority.start()
 
     def _source(self) -> Access | AccessSource:
         registry = self.stage.registry
         if registry.activities(Activity.AUTHENTICATION):
             return LoginSource(lambda: self.stage.run(Activity.AUTHENTICATION))
         return load_access()
+
+
+async def _greet(client: Client) -> None:
+    """Ask for the server's version: once, so that a server that is not there, or refuses the credentials, is told of at once."""
+    try:
+        await client.request("GET", "/version", retry=False, timeout=FIRST_ANSWER_SECONDS)
+    except Forbidden:
+        logger.debug("The server does not tell its version; it is asked for its resources all the same.")
+    except NotFound as exc:
+        server = (await client.access()).server
+        raise AccessError(
+            f"{server} does not look like a Kubernetes API server: expected its version at /version, found {exc.code}. "
+            "Check the address in the kubeconfig."
+        ) from exc

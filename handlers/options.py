@@ -1,7 +1,7 @@
 """The options of `operator`, checked before anything is begun."""
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, TypedDict
 
 from ..client.endpoint import Access
@@ -43,6 +43,11 @@ class Options(TypedDict, total=False):
     """Where the Lease is; None: the namespace of the pod, or of the credentials."""
     sources: Collection[str]
     """The files and modules that declare the handlers: they name the Lease and are told on it; empty: those of the handlers."""
+    last_resort: Callable[[Exception], None] | None
+    """Called shortly before others may act, when leadership was lost and what cannot be cancelled goes on: to end the process.
+
+    None: the operator stops as fast as it can, and raises.
+    """
     stop_flag: Flag | None
     """The operator stops when it is raised."""
     ready_flag: Flag | None

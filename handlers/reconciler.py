@@ -7,6 +7,7 @@ of one object ever runs beside anything else of it.
 import asyncio
 from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import Any
 
 from ..client.objects import Object
 from ..client.resources import Key, Resource
@@ -58,6 +59,7 @@ class ObjectReconciler:
         self.keeper = Keeper(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
         self._informers: dict[tuple[Resource, str | None], Informer] = {}
         self._backlogs: dict[ObjectKey, Backlog] = {}
+        self._attempts: dict[asyncio.Task[Any], ObjectKey] = {}
 
     # What there is to do: the trigger is called for every delta, in order.
 
@@ -107,7 +109,7 @@ class ObjectReconciler:
             shown, new = backlog.drain()
             for delta in shown if is_indexed else [*shown, *new]:
                 if delta.kind is DeltaKind.DELETED:
-                    self._part(delta.object, told=interest.changing)
+                    self._part(delta.object)
             if is_indexed:
                 for delta in new:
                     self._overlook(key, delta, indexing=True)
@@ -151,13 +153,23 @@ class ObjectReconciler:
         Errors of handlers are outcomes and never leave this method. Other errors (the server's, or ours) throttle this
         one object as `settings.queueing.error_delays` say.
         """
-        informer = self._informer(key)
-        if informer is None:
+        informer, task = self._informer(key), asyncio.current_task()
+        if informer is None or task is None:
             return None
-        if self.keeper is None or not self._env.registry.handles(key.resource).indexing:
-            return await self._attempt(key, informer)
-        async with self.keeper.turn(key):
-            return await self._attempt(key, informer)
+        self._attempts[task] = key
+        try:
+            if self.keeper is None or not self._env.registry.handles(key.resource).indexing:
+                return await self._attempt(key, informer)
+            async with self.keeper.turn(key):
+                return await self._attempt(key, informer)
+        finally:
+            del self._attempts[task]
+
+    @property
+    def running(self) -> dict[asyncio.Task[Any], str]:
+        """The tasks in which handlers run now, daemons and timers included, and how people know them."""
+        attempts = {task: f"the handlers of {key}" for task, key in self._attempts.items()}
+        return {**attempts, **self.background.running}
 
     async def _attempt(self, key: ObjectKey, informer: Informer) -> Result | None:
         patience = self._env.settings.persistence.consistency_timeout
@@ -227,7 +239,7 @@ class ObjectReconciler:
         if self._gate.is_open:
             self._ask_for(key, priority)
 
-    def _part(self, obj: Object, *, told: bool) -> None:
+    def _part(self, obj: Object, *, told: bool = False) -> None:
         if told and self._env.memories.find(obj.uid) is not None:
             logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
             logger.debug(QUIET[Reason.GONE])

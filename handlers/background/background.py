@@ -173,9 +173,9 @@ class Background:
                 companion.task.cancel()
 
     @property
-    def running(self) -> tuple[str, ...]:
-        """The daemons and timers whose functions run now, as people know them."""
-        return tuple(str(companion) for companion in self._companions() if companion.running)
+    def running(self) -> dict[asyncio.Task[None], str]:
+        """The tasks of the daemons and timers whose functions run now, and how people know them."""
+        return {known.task: str(known) for known in self._companions() if known.task is not None and known.running}
 
     def renew(self) -> None:
         """Forget who has ended by itself: to those who come into their turn, all objects are new."""

@@ -41,6 +41,10 @@ class Activity(enum.StrEnum):
     CLEANUP = "cleanup"
     AUTHENTICATION = "authentication"
     PROBE = "probe"
+    LEADING = "leading"
+    """It begins to act: as the leader, or because there is no election."""
+    STANDBY = "standby"
+    """Another one acts."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
