@@ -15,8 +15,8 @@ from ...informers.lifecycle import Phase
 from ...runtime import clock
 from ...runtime.tasks import Tasks
 from .gates import AlwaysOpen, Callback, Gate
-from .peering_records import Announcer, PeeringOptions, Spot
-from .peers import Standing, Verdict, judge, lacking, read_peers, relevant
+from .peering_records import Announcer
+from .peers import PeeringOptions, Spot, Standing, Verdict, judge, lacking, read_peers, relevant
 from .valve import Valve
 
 _logger = logging.getLogger("ctl.peering")

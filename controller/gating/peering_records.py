@@ -7,19 +7,17 @@ import os
 import random
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...client.errors import AccessError, APIError, Forbidden, NotFound, RequestError
-from ...client.resources import Resource
 from ...client.rest import Client
 from ...runtime import clock
 from ...runtime.backoff import Backoff
 from .peers import (
-    DEFAULT_LIFETIME,
     LETTERS,
     Peer,
-    Rank,
+    PeeringOptions,
+    Spot,
     choose_host,
     compose_identity,
     keep_alive_pause,
@@ -65,33 +63,6 @@ def _host() -> str:
     return choose_host([canonical, *aliases], name)
 
 
-@dataclass(frozen=True, slots=True)
-class PeeringOptions:
-    """Which peering object, and as whom."""
-
-    rank: Rank
-    name: str = "default"
-    lifetime: int = DEFAULT_LIFETIME
-    """How long our record counts, in seconds, if it is not renewed."""
-    clusterwide: bool = True
-    """By ClusterKopfPeering; else by KopfPeering in each namespace that is served."""
-    mandatory: bool = False
-    """Pause where there is no peering object."""
-    stealth: bool = False
-    """Do not log keep-alives."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a peering object is; its name is that of the options."""
-
-    resource: Resource
-    namespace: str | None
-
-    def __str__(self) -> str:
-        return "cluster-wide" if self.namespace is None else f"in {self.namespace!r}"
-
-
 Records = Mapping[str, Mapping[str, Any] | None]
 """Records by identity; None takes one out."""
 
@@ -134,6 +105,8 @@ class Announcer:
         self._present: set[Spot] = set()
         self._denied: set[Spot] = set()
         self._removing: set[tuple[Spot, str]] = set()
+        # Where the last writing failed: that is told once.
+        self._failing: set[Spot] = set()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def wake(self) -> None:
@@ -229,10 +202,15 @@ class Announcer:
     async def _write(self, spot: Spot, records: Records) -> bool | None:
         """Whether there is such an object; None: that could not be found out, which is logged."""
         try:
-            return await write_records(self._client, spot, self._options.name, records)
+            exists = await write_records(self._client, spot, self._options.name, records)
         except Forbidden as error:
             self.deny(spot)
             _logger.info("Peers cannot be told of this operator %s, the right to is missing: %s", spot, error)
+            return None
         except (APIError, RequestError, AccessError, TimeoutError) as error:
-            _logger.warning("The peering object %r %s could not be written: %r", self._options.name, spot, error)
-        return None
+            level = logging.DEBUG if spot in self._failing else logging.WARNING
+            self._failing.add(spot)
+            _logger.log(level, "The peering object %r %s could not be written: %r", self._options.name, spot, error)
+            return None
+        self._failing.discard(spot)
+        return exists

@@ -164,6 +164,33 @@ def keep_alive_pause(lifetime: int, chance: float) -> float:
     return max(1.0, lifetime - 5.0 - 5.0 * chance)
 
 
+@dataclass(frozen=True, slots=True)
+class PeeringOptions:
+    """Which peering object, and as whom."""
+
+    rank: Rank
+    name: str = "default"
+    lifetime: int = DEFAULT_LIFETIME
+    """How long our record counts, in seconds, if it is not renewed."""
+    clusterwide: bool = True
+    """By ClusterKopfPeering; else by KopfPeering in each namespace that is served."""
+    mandatory: bool = False
+    """Pause where there is no peering object."""
+    stealth: bool = False
+    """Do not log keep-alives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a peering object is; its name is that of the options."""
+
+    resource: Resource
+    namespace: str | None
+
+    def __str__(self) -> str:
+        return "cluster-wide" if self.namespace is None else f"in {self.namespace!r}"
+
+
 def relevant(resources: Iterable[Resource], *, clusterwide: bool) -> frozenset[Resource]:
     """The resources of peering objects among those that the cluster has, of all groups, for the one scope or the other."""
     plural = CLUSTER_PLURAL if clusterwide else NAMESPACED_PLURAL
