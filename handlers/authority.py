@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..controller.gating.gates import AllOf, Turn
+from ..controller.gating.gates import Copy, Gate, Heir, Turn
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.valve import Valve
 from ..runtime.tasks import Tasks
@@ -37,6 +37,19 @@ class StillActing(RuntimeError):
         self.survivors = survivors
 
 
+class _Inherited(Valve):
+    """A valve behind leadership: a copy must have caught up with what the predecessor wrote before anything is attempted by it."""
+
+    def __init__(self, leadership: Leadership) -> None:
+        super().__init__()
+        self._leadership = leadership
+
+    async def catch_up(self, copy: Copy) -> None:
+        """Wait until attempts may go by this copy."""
+        if isinstance(self._leadership, Heir):
+            await self._leadership.catch_up(copy)
+
+
 class Authority:
     """The gate of one operator, and what is to be done when it turns.
 
@@ -56,8 +69,10 @@ class Authority:
         self._wish = wish
         self._last_resort = last_resort
         self._tasks = Tasks("authority")
-        self._term = Valve()
-        self.gate = AllOf(self._term)
+        self.gate = Valve() if leadership is None else _Inherited(leadership)
+        """Open while this operator acts."""
+        self._in_term = False
+        self._peers: Gate | None = None
         self._lost = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._reconciler: ObjectReconciler | None = None
@@ -72,12 +87,19 @@ class Authority:
         self._reconciler = reconciler
         self._unsubscribe.append(self.gate.subscribe(self._turned))
 
+    def heed(self, peers: Gate) -> None:
+        """Act only while peers do not have this operator pause."""
+        self._peers = peers
+        self._unsubscribe.append(peers.subscribe(lambda _: self._judge()))
+        self._judge()
+
     async def prepare(self) -> None:
         """Open the gate at once where there is no election. Raises ActivityError when a handler of `on.leading` fails for good."""
         if self.leadership is None:
             self._leading = True
             await self._stage.run(Activity.LEADING)
-            self._term.open()
+            self._in_term = True
+            self._judge()
 
     async def start(self) -> None:
         """Take part in the election, if there is one. Raises the client's errors when the lease cannot be read."""
@@ -93,8 +115,8 @@ class Authority:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
-        self.gate.close()
-        self._term.close()
+        self._in_term = False
+        self._judge()
         await self._tasks.stop(0.0)
         if self._leading:
             self._leading = False
@@ -155,7 +177,8 @@ class Authority:
                 begun.result()
                 if leadership.is_open and not lost.done() and self._reconciler is not None:
                     self._reconciler.begin_term()
-                    self._term.open()
+                    self._in_term = True
+                    self._judge()
                     await lost
         finally:
             for task in (lost, begun):
@@ -165,7 +188,14 @@ class Authority:
     def _leadership_turned(self, turn: Turn) -> None:
         if turn is not Turn.OPENED:
             self._lost.set()
-            self._term.revoke()
+            self._in_term = False
+            self.gate.revoke()
+
+    def _judge(self) -> None:
+        if self._in_term and (self._peers is None or self._peers.is_open):
+            self.gate.open()
+        else:
+            self.gate.close()
 
     def _turned(self, turn: Turn) -> None:
         reconciler = self._reconciler

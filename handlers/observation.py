@@ -169,7 +169,7 @@ class Observation:
             ",".join(sorted(set(watching.field_selectors.collect(resource)))),
             shard_selector=next(iter(watching.shard_selectors.collect(resource)), None),
         )
-        trigger = self.reconciler.serve(informer)
+        trigger = self.reconciler.serve(informer, lambda: watched.is_open)
         source = _Relisted(informer) if interest.watching or interest.indexing else informer
         watched = self.controller.watch(source, trigger)
         self._served[resource, namespace] = _Served(informer, watched)

@@ -63,10 +63,16 @@ class ObjectReconciler:
 
     # What there is to do: the trigger is called for every delta, in order.
 
-    def serve(self, informer: Informer) -> Callable[[Delta], Iterable[ObjectKey]]:
-        """Take a resource's informer into service; gives the trigger that turns its deltas into keys."""
+    def serve(
+        self, informer: Informer, is_open: Callable[[], bool] | None = None
+    ) -> Callable[[Delta], Iterable[ObjectKey]]:
+        """Take a resource's informer into service; gives the trigger that turns its deltas into keys.
+
+        `is_open` tells whether the keys are taken: the gate is open, and the copy is as new as what a predecessor wrote.
+        """
         resource = informer.resource
         self._informers[resource, informer.namespace] = informer
+        takes = is_open or (lambda: self._gate.is_open)
         interest = self._env.registry.handles(resource)
         raw = interest.watching or interest.indexing
 
@@ -76,7 +82,7 @@ class ObjectReconciler:
                 return ()
             obj = delta.object
             key = ObjectKey(resource, obj.namespace, obj.name)
-            if not self._gate.is_open:
+            if not takes():
                 self._overlook(key, delta, indexing=interest.indexing)
                 return ()
             if raw or gone:
