@@ -56,6 +56,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     sockets are given before each jump; without sockets there is no wait.
     """
 
+    real_time = False
+    """Whether the clock is that of the process; read by who measures real delays."""
+
     def __init__(self, *, start: datetime | None = None, patience: float = 0.001) -> None:
         self._virtual = BEGINNING
         self._start = start if start is not None else datetime.now(UTC)

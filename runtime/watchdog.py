@@ -1,0 +1,290 @@
+"""A thread notices when an event loop does not turn, says where it stands, and for how long it stood there.
+
+While one callback runs, nothing else of the loop does: no watch is read, no lease renewed, no probe answered. The loop
+ticks; the thread sees the ticks stay away. What is measured is the time of this process: when the whole process was stopped (by
+SIGSTOP, a debugger, a machine that slept or gave it no CPU) nobody is blamed. Code in C that keeps the interpreter's lock stops
+the thread too: it is noticed when the lock is free again.
+"""
+
+import asyncio
+import logging
+import sys
+import sysconfig
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from weakref import WeakKeyDictionary
+
+from .metrics import Family, Sample
+
+_logger = logging.getLogger("ctl.loop")
+
+LAG = Family("ctl_loop_lag_seconds", "The longest delay of a timer of the event loop in the last 30 seconds.", "gauge")
+BLOCKS = Family(
+    "ctl_loop_blocks_total",
+    "How often the event loop did not turn for longer than the limit, by the handler that blocked it; empty: no handler's call.",
+    "counter",
+    ("handler",),
+)
+BLOCKED = Family(
+    "ctl_loop_blocked_seconds_total", "For how long the event loop was blocked in all.", "counter", ("handler",)
+)
+FAMILIES = (LAG, BLOCKS, BLOCKED)
+
+LIMIT = 0.5
+"""Seconds without a turn that are a block."""
+WINDOW = 30.0
+"""How far back, in seconds, the lag is remembered."""
+TICKS = 8
+"""Ticks within the limit: a block is noticed at the latest so much later than the limit."""
+
+_OURS = __name__.partition(".")[0]
+_MACHINERY = frozenset({"asyncio", "concurrent", "contextvars", "selectors", "threading", "uvloop", _OURS})
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Whose call blocks the loop: a short name for the metrics, and what people are told."""
+
+    name: str
+    text: str
+
+
+Accuse = Callable[[Sequence[FrameType]], Blame | None]
+"""Finds out of the stack of the callback that runs, the innermost frame first, whose call it is; called in the thread. None: nobody's."""
+
+NOBODY = Blame("", "something")
+
+
+@dataclass(slots=True)
+class _Gap:
+    """A time without turns: `began` is when a tick was due, `ended` when it came."""
+
+    began: float
+    ended: float
+
+
+class LoopWatchdog:
+    """Watches the loop in which it is started, until it is stopped there.
+
+    `limit` is asked again and again; None: nothing is a block. Of several on one loop each counts, and one speaks. Does nothing
+    in a loop that is not of real time (one with a false attribute `real_time`).
+    """
+
+    def __init__(self, limit: Callable[[], float | None] = lambda: LIMIT, accuse: Accuse = lambda _: None) -> None:
+        self._limit = limit
+        self._accuse = accuse
+        self.blocks: dict[str, int] = {"": 0}
+        """How many blocks there were, by whom they are blamed on. Written by the thread."""
+        self.blocked: dict[str, float] = {"": 0.0}
+        """Seconds of blocks that are over."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        # Written by the loop, read by the thread: when the loop turned last, and late ticks that wait for a judgement.
+        self._beat = 0.0
+        self._due = 0.0
+        self._depth = 0
+        self._late: deque[_Gap] = deque(maxlen=64)
+        self._lags: deque[_Gap] = deque(maxlen=1024)
+        # Written by the thread: when the whole process stood still.
+        self._pauses: deque[_Gap] = deque(maxlen=16)
+
+    # The loop's side.
+
+    def start(self) -> None:
+        """Begin to watch the running loop."""
+        loop = asyncio.get_running_loop()
+        if not getattr(loop, "real_time", True):
+            return
+        self._loop = loop
+        _watched.setdefault(loop, []).append(self)
+        self._beat = self._due = time.monotonic()
+        self._timer = loop.call_later(0.0, self._tick)
+        target = _Watch(self, threading.get_ident())
+        self._thread = threading.Thread(target=target.run, name="loop watchdog", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more; in the loop."""
+        self._stop.set()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._thread is not None:
+            self._thread.join(1.0)
+            self._thread = None
+        if self._loop is not None:
+            _watched.get(self._loop, []).remove(self)
+            self._loop = None
+
+    def _tick(self) -> None:
+        assert self._loop is not None
+        now = time.monotonic()
+        period = self._period()
+        if now - self._due > 0.001:
+            gap = _Gap(self._due, now)
+            self._lags.append(gap)
+            if now - self._due > period:
+                self._late.append(gap)
+        self._beat, self._due = now, now + period
+        # What is under the callback now is the loop, and who runs it. (uvloop's own frames are not to be seen.)
+        self._depth = sum(1 for _ in _frames(sys._getframe().f_back))
+        self._timer = self._loop.call_later(period, self._tick)
+
+    def _period(self) -> float:
+        return min(max((self._limit() or LIMIT) / TICKS, 0.005), 0.25)
+
+    # What it found.
+
+    @property
+    def lag(self) -> float:
+        """The longest delay of a timer in the last WINDOW seconds, without the times in which the whole process stood still."""
+        since = time.monotonic() - WINDOW
+        return max((self._worth(gap) for gap in tuple(self._lags) if gap.ended > since), default=0.0)
+
+    def _worth(self, gap: _Gap) -> float:
+        pauses = sum(
+            max(0.0, min(gap.ended, pause.ended) - max(gap.began, pause.began)) for pause in tuple(self._pauses)
+        )
+        return max(0.0, gap.ended - gap.began - pauses)
+
+    def samples(self) -> Iterator[Sample]:
+        """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""
+        yield Sample(LAG, (), self.lag)
+        for name, count in tuple(self.blocks.items()):
+            yield Sample(BLOCKS, (name,), count)
+        for name, seconds in tuple(self.blocked.items()):
+            yield Sample(BLOCKED, (name,), seconds)
+
+
+class _Watch:
+    """The thread's side: one block is open at most, and told of once."""
+
+    def __init__(self, dog: LoopWatchdog, thread: int) -> None:
+        self._dog = dog
+        self._loop_thread = thread
+        self._resumed = time.monotonic()
+        self._open: Blame | None = None
+        # The tick that was the last before the open block.
+        self._since = 0.0
+
+    def run(self) -> None:
+        dog = self._dog
+        while True:
+            limit, period = dog._limit(), dog._period()
+            if limit is None:
+                wait = 1.0
+            elif self._open is not None:
+                wait = period
+            else:
+                wait = max(dog._beat, self._resumed) + limit + period - time.monotonic()
+            if self._sleep(max(wait, 0.002), max((limit or LIMIT) / 2, 0.1)):
+                return
+            if limit is not None:
+                self._look(limit, period)
+
+    def _sleep(self, seconds: float, tolerance: float) -> bool:
+        """Sleep, and note when that took much longer than it should: then the process stood still. True: the end has come."""
+        began, used = time.monotonic(), time.process_time()
+        if self._dog._stop.wait(seconds):
+            return True
+        now = time.monotonic()
+        over = now - began - seconds
+        # A thread of ours that works without giving away the interpreter's lock uses the time that is missing here.
+        if over > tolerance and time.process_time() - used < over / 2:
+            self._dog._pauses.append(_Gap(now - over, now))
+            self._resumed = now
+        return False
+
+    def _look(self, limit: float, period: float) -> None:
+        dog = self._dog
+        if self._open is None and time.monotonic() - max(dog._beat, self._resumed) > limit + period:
+            self._begin(limit)
+        while dog._late:
+            gap = dog._late.popleft()
+            seconds = dog._worth(gap)
+            if self._open is not None and gap.ended > self._since:
+                self._end(seconds)
+            elif seconds > limit:
+                # It was over before it could be looked at.
+                self._count(NOBODY)
+                self._open = NOBODY
+                self._end(seconds)
+
+    def _begin(self, limit: float) -> None:
+        beat = self._dog._beat
+        frames = _above_loop(list(_frames(sys._current_frames().get(self._loop_thread))), self._dog._depth)
+        if self._dog._beat != beat or not frames or _module(frames[0]) == "selectors":
+            # It turns again, or waits for something to do.
+            return
+        self._since = beat
+        blame = self._open = self._dog._accuse(frames) or NOBODY
+        self._count(blame)
+        if self._speaks():
+            _logger.warning(
+                "The event loop has not turned for %.1f s: it is blocked by %s at %s. Nothing else of this process is done meanwhile: "
+                "await what takes long, or let a plain function do it, which runs in a thread.",
+                limit,
+                blame.text,
+                _place(frames),
+            )
+
+    def _end(self, seconds: float) -> None:
+        blame, self._open = self._open or NOBODY, None
+        self._dog.blocked[blame.name] = self._dog.blocked.get(blame.name, 0.0) + seconds
+        if self._speaks():
+            _logger.warning("The event loop turns again. It was blocked for %.1f s by %s.", seconds, blame.text)
+
+    def _count(self, blame: Blame) -> None:
+        self._dog.blocks[blame.name] = self._dog.blocks.get(blame.name, 0) + 1
+        self._dog.blocked.setdefault(blame.name, 0.0)
+
+    def _speaks(self) -> bool:
+        loop = self._dog._loop
+        return loop is not None and next(iter(_watched.get(loop, ())), None) is self._dog
+
+
+_watched: WeakKeyDictionary[asyncio.AbstractEventLoop, list[LoopWatchdog]] = WeakKeyDictionary()
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _above_loop(frames: list[FrameType], depth: int) -> list[FrameType]:
+    """The frames of the callback that runs, without the loop's and those of who runs it: `depth` of them, if that cannot be seen."""
+    for index, frame in enumerate(frames):
+        if frame.f_code.co_name == "_run_once" and _module(frame) == "asyncio":
+            return frames[:index]
+    return frames[: max(0, len(frames) - depth)]
+
+
+def _module(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+def _place(frames: Sequence[FrameType]) -> str:
+    """Where the loop stands: the innermost frame that is neither asyncio's nor ours; if that is a library's, who called it."""
+    outside = [frame for frame in frames if _module(frame) not in _MACHINERY]
+    if not outside:
+        return _written(frames[0])
+    own = next((frame for frame in outside if not frame.f_code.co_filename.startswith(_LIBRARIES)), None)
+    if own is None or own is outside[0]:
+        return _written(outside[0])
+    return f"{_written(outside[0])}, called from {_written(own)}"
+
+
+def _written(frame: FrameType) -> str:
+    path = Path(frame.f_code.co_filename)
+    return f"{path}:{frame.f_lineno} in {frame.f_code.co_qualname}"
