@@ -5,54 +5,31 @@ control("kopfexamples.kopf.dev").owns("configmaps").concurrently(4).reconciles(r
 async def reconcile(key: Key, context: Context) -> Result | None: ...
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from ..client.discovery import Discovery
-from ..client.resources import Key, Resource
+from ..client.resources import Key
 from ..client.rest import Client
 from ..informers.factory import Factory
+from ..informers.indexers import IndexFunction
 from ..informers.informer import Informer
-from ..runtime.metrics import Sample
-from ..workqueue import Limiter, RateLimitingQueue
+from ..workqueue import Limiter
 from . import triggers
-from .context import OWNERS, Context, World, owner_uids
-from .controller import Controller, Explanation
+from .built import BuiltController
+from .cached import CachedClient
+from .context import Context
 from .gating.gates import Gate
+from .plans import Feed, Look, Options, Plan
 from .predicates import Predicate
-from .reconciler import Attempt
 from .result import Result
 from .triggers import Trigger
 
+T = TypeVar("T")
+
 Reconciles = Callable[[Key, Context], Awaitable[Result | None]]
-
-
-class UnknownResource(LookupError):
-    """The server does not serve a resource that a controller is told to look at; the message names both."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One thing to look at: a resource by name, and which keys its changes ask for (None: those of the owners)."""
-
-    name: str
-    trigger: Trigger[Key] | None
-    predicate: Predicate | None
-    controller_only: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a controller works; see the methods of `Blueprint`."""
-
-    name: str
-    concurrency: int | None = 1
-    timeout: float | None = None
-    limiter: Limiter[Key] | None = None
-    namespace: str | None = None
-    selector: str | None = None
-    urgent: Predicate | None = None
+Source = AsyncIterable[T] | Callable[[], AsyncIterable[T]]
+"""Something that tells items; a function that gives it, where a controller may be built more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,159 +39,114 @@ class Blueprint:
     Resources are named `plural.group`, `plural.version.group`, or by the plural alone in the core group.
     """
 
-    primary: Look
-    options: Options
-    looks: tuple[Look, ...] = ()
+    plan: Plan
 
     def owns(self, resource: str, *, when: Predicate | None = None, controller_only: bool = True) -> "Blueprint":
         """Reconcile an object when one that it owns changes; by default, that it controls."""
-        return replace(self, looks=(*self.looks, Look(resource, None, when, controller_only)))
+        return self._looking(Look(resource, None, when, controller_only=controller_only))
 
-    def watches(self, resource: str, trigger: Trigger[Key], *, when: Predicate | None = None) -> "Blueprint":
-        """Reconcile the keys that a trigger says (see `ctl.controller.triggers`) when an object of another resource changes."""
-        return replace(self, looks=(*self.looks, Look(resource, trigger, when)))
+    def watches(self, resource: str | Informer, trigger: Trigger[Key], *, when: Predicate | None = None) -> "Blueprint":
+        """Reconcile the keys that a trigger says (see `ctl.controller.triggers`) when an object of another resource changes.
+
+        An informer of your own (of another cluster, with a selection of its own) may stand in the place of a name; it stays yours to stop.
+        """
+        if isinstance(resource, Informer):
+            return self._looking(Look(repr(resource.resource), trigger, when, informer=resource))
+        return self._looking(Look(resource, trigger, when))
+
+    def reads(self, resource: str) -> "Blueprint":
+        """Keep a resource in the caches for the reconciler to look at; its changes ask for nothing."""
+        return self._looking(Look(resource, None, None, is_read_only=True))
+
+    def indexes(self, resource: str, index: str, function: IndexFunction) -> "Blueprint":
+        """Have a resource that is looked at found by more than its name: `context.lister(resource).by_index(index, value)`."""
+        return replace(self, plan=replace(self.plan, indexes=(*self.plan.indexes, (resource, index, function))))
+
+    def follows(
+        self,
+        source: Source[T],
+        keys: Callable[[T, CachedClient], Iterable[Key]] | None = None,
+        *,
+        name: str = "source",
+    ) -> "Blueprint":
+        """Reconcile the keys that a function says, asked with each item of a source and the caches; None: every object that there is.
+
+        Sources are a `Channel`, a clock (`every(60)`), or whatever else can be iterated asynchronously. `name` is the trigger in reasons
+        and metrics. While the gate is closed items are passed over; when it opens every object is reconciled anyway.
+        """
+        feed = Feed(name, source, keys)
+        return replace(self, plan=replace(self.plan, feeds=(*self.plan.feeds, feed)))
 
     def when(self, predicate: Predicate) -> "Blueprint":
         """Let only some changes of the object itself count, such as `predicates.generation_changed()`."""
-        return replace(self, primary=replace(self.primary, predicate=predicate))
+        return replace(self, plan=replace(self.plan, primary=replace(self.plan.primary, predicate=predicate)))
 
     def urgently_when(self, predicate: Predicate) -> "Blueprint":
         """Do not let a failing object wait for the end of its back-off for such a change of itself."""
-        return replace(self, options=replace(self.options, urgent=predicate))
+        return self._with(urgent=predicate)
 
     def named(self, name: str) -> "Blueprint":
         """Under which name it appears in logs and metrics; otherwise that of the resource."""
-        return replace(self, options=replace(self.options, name=name))
+        return self._with(name=name)
 
     def concurrently(self, count: int | None) -> "Blueprint":
         """How many objects are in work at once; None: no limit."""
-        return replace(self, options=replace(self.options, concurrency=count))
+        return self._with(concurrency=count)
 
     def within(self, seconds: float) -> "Blueprint":
-        """How long an attempt may take."""
-        return replace(self, options=replace(self.options, timeout=seconds))
+        """How long an attempt may take; then it is cancelled, and counts as failed. By default there is no limit."""
+        return self._with(timeout=seconds)
 
     def limited(self, limiter: Limiter[Key]) -> "Blueprint":
         """How long a failing object waits (see `ctl.workqueue`)."""
-        return replace(self, options=replace(self.options, limiter=limiter))
+        return self._with(limiter=limiter)
 
-    def only(self, *, namespace: str | None = None, selector: str | None = None) -> "Blueprint":
-        """Look at one namespace, or at labelled objects of the primary resource, alone; the server leaves out the others.
+    def only(
+        self, *, namespace: str | None = None, namespaces: Collection[str] = (), selector: str | None = None
+    ) -> "Blueprint":
+        """Look at some namespaces, or at labelled objects of the primary resource, alone; the server leaves out the others.
 
         An object that loses its label looks deleted.
         """
-        return replace(self, options=replace(self.options, namespace=namespace, selector=selector))
+        chosen = tuple(dict.fromkeys([*namespaces, *([namespace] if namespace is not None else [])]))
+        return self._with(namespaces=chosen or None, selector=selector)
 
     def reconciles(self, function: Reconciles) -> "Assembly":
         """The sentence's end: what brings one object into the state that it asks for."""
-        return Assembly(self, function)
+        return Assembly(self.plan, function)
+
+    def _looking(self, look: Look) -> "Blueprint":
+        return replace(self, plan=replace(self.plan, looks=(*self.plan.looks, look)))
+
+    def _with(self, **options: Any) -> "Blueprint":
+        return replace(self, plan=replace(self.plan, options=replace(self.plan.options, **options)))
 
 
 def control(resource: str) -> Blueprint:
     """Begin the sentence with the resource whose objects are reconciled."""
-    return Blueprint(Look(resource, triggers.itself(), None), Options(resource))
+    return Blueprint(Plan(Look(resource, triggers.itself(), None), Options(resource)))
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
     """A controller that is complete but for the cluster."""
 
-    blueprint: Blueprint
+    plan: Plan
     function: Reconciles
 
-    def on(self, client: Client, factory: Factory, *, gate: Gate | None = None) -> "BuiltController":
-        """Give it a cluster: a component for a `Manager`. Informers are shared with whoever uses the same factory."""
-        return BuiltController(self, client, factory, gate)
+    @property
+    def name(self) -> str:
+        """What it is called in logs and metrics."""
+        return self.plan.options.name
 
+    def on(
+        self, client: Client, factory: Factory, *, gate: Gate | None = None, namespaces: Collection[str] | None = None
+    ) -> BuiltController:
+        """Give it a cluster: a component for a `Manager`. Informers are shared with whoever uses the same factory.
 
-class BuiltController:
-    """A controller on a cluster. No attempt begins before everything it looks at is in the caches."""
-
-    def __init__(self, assembly: Assembly, client: Client, factory: Factory, gate: Gate | None) -> None:
-        options = assembly.blueprint.options
-        self.name = options.name
-        self._assembly = assembly
-        self._client = client
-        self._factory = factory
-        self._informers: list[Informer] = []
-        self._world: World | None = None
-        queue: RateLimitingQueue[Key] = RateLimitingQueue(options.name, limiter=options.limiter)
-        self.controller: Controller[Key] = Controller(
-            options.name,
-            self._reconcile,
-            queue=queue,
-            concurrency=options.concurrency,
-            gate=gate,
-            timeout=options.timeout,
-        )
-
-    async def start(self) -> None:
-        """Find the resources, look at them, begin. Raises UnknownResource, and what the client raises."""
-        blueprint = self._assembly.blueprint
-        looks = (blueprint.primary, *blueprint.looks)
-        found = await _resolve(Discovery(self._client), [look.name for look in looks])
-        options, primary = blueprint.options, found[blueprint.primary.name]
-        informers: dict[str, Informer] = {}
-        for look in looks:
-            resource = found[look.name]
-            informer = self._factory.informer(
-                resource,
-                options.namespace if resource.namespaced else None,
-                options.selector if look is blueprint.primary else None,
-            )
-            self._informers.append(informer)
-            informers.setdefault(look.name, informer)
-            trigger = look.trigger
-            if trigger is None:
-                trigger = triggers.owner(primary, controller_only=look.controller_only)
-            if OWNERS not in informer.store.indexers:
-                informer.add_indexer(OWNERS, owner_uids)
-            urgent = options.urgent if look is blueprint.primary else None
-            self.controller.watch(informer, trigger, predicate=look.predicate, urgent=urgent, wait=True)
-        self._world = World(self._client, informers[blueprint.primary.name], informers)
-        await self.controller.start()
-
-    async def stop(self, grace: float) -> None:
-        """End the attempts and look at nothing any more."""
-        await self.controller.stop(grace)
-        informers, self._informers = self._informers, []
-        for informer in informers:
-            await self._factory.release(informer)
-
-    async def _reconcile(self, key: Key, attempt: Attempt[Any]) -> Result | None:
-        assert self._world is not None
-        return await self._assembly.function(key, Context(self._world, attempt))
-
-    def explain(self, key: Key) -> Explanation:
-        """Where a key stands, and why."""
-        return self.controller.explain(key)
-
-    def explain_text(self, key: str) -> Explanation:
-        """The same for a key as people write it: `namespace/name`, or the name of a cluster-scoped object."""
-        namespace, _, name = key.rpartition("/")
-        return self.explain(Key(namespace or None, name))
-
-    def samples(self) -> Iterator[Sample]:
-        """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
-        return self.controller.samples()
-
-
-async def _resolve(discovery: Discovery, names: list[str]) -> dict[str, Resource]:
-    served = await discovery.resources({part for name in names for part in _groups(name)})
-    found: dict[str, Resource] = {}
-    for name in names:
-        matching = [resource for resource in served if name in {resource.name, repr(resource)}]
-        best = next((resource for resource in matching if resource.preferred), matching[0] if matching else None)
-        if best is None:
-            raise UnknownResource(
-                f"The server serves no resource {name!r}; expected plural.group (or the plural alone in the core group) of something that "
-                f"is installed. {'Unknown for now: ' + ', '.join(sorted(discovery.failures)) if discovery.failures else ''}".rstrip()
-            )
-        found[name] = best
-    return found
-
-
-def _groups(name: str) -> tuple[str, ...]:
-    """Which groups a name may mean: what follows the plural, or the version; the core group for a plural, with or without a version."""
-    rest = name.partition(".")[2]
-    return rest, rest.partition(".")[2], ""
+        `namespaces` is where to look, if the blueprint does not say; None: everywhere.
+        """
+        plan = self.plan
+        if plan.options.namespaces is None and namespaces is not None:
+            plan = replace(plan, options=replace(plan.options, namespaces=tuple(namespaces)))
+        return BuiltController(plan, self.function, client, factory, gate=gate)

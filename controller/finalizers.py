@@ -36,25 +36,34 @@ def adding(metadata: Metadata, finalizer: str) -> list[Operation]:
     if not metadata.finalizers:
         # An absent list cannot be tested for: the version stands for it.
         return [
-            {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+            _same_object(metadata),
             {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
             {"op": "add", "path": _LIST, "value": [finalizer]},
         ]
     return [
+        _same_object(metadata),
         {"op": "test", "path": _LIST, "value": list(metadata.finalizers)},
         {"op": "add", "path": f"{_LIST}/-", "value": finalizer},
     ]
 
 
 def removing(metadata: Metadata, finalizer: str) -> list[Operation]:
-    """The patch that removes the finalizer; empty when it is not there."""
+    """The patch that removes the finalizer, wherever it is in the list; empty when it is not there."""
     if not holds(metadata, finalizer):
         return []
-    index = (metadata.finalizers or ()).index(finalizer)
-    return [
-        {"op": "test", "path": f"{_LIST}/{index}", "value": finalizer},
-        {"op": "remove", "path": f"{_LIST}/{index}"},
-    ]
+    places = [index for index, name in enumerate(metadata.finalizers or ()) if name == finalizer]
+    operations: list[Operation] = [_same_object(metadata)]
+    for index in reversed(places):
+        operations += [
+            {"op": "test", "path": f"{_LIST}/{index}", "value": finalizer},
+            {"op": "remove", "path": f"{_LIST}/{index}"},
+        ]
+    return operations
+
+
+def _same_object(metadata: Metadata) -> Operation:
+    """Another object that has taken the name may wait for the same finalizer: it is not cleaned up yet."""
+    return {"op": "test", "path": "/metadata/uid", "value": metadata.uid}
 
 
 def without(body: Mapping[str, Any], finalizer: str) -> list[str]:

@@ -17,7 +17,7 @@ from ..client.rest import Client
 from ..runtime import clock
 from .controller import Controller
 from .posts import Post, Reporter, build_event, cut_message, namespace_of, stamp
-from .repeats import Line, Repeats, Way
+from .repeats import Allowances, Line, Repeats, Way
 from .result import Result
 from .rights import Rights
 
@@ -48,6 +48,7 @@ class Recorder:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._repeats = Repeats()
+        self._allowances = Allowances()
         self._is_ending = False
         self._missing: set[str] = set()
         self._controller: Controller[tuple[str | None, ...]] = Controller(
@@ -86,13 +87,18 @@ class Recorder:
             wait = 0.0 if self._is_ending else await self._due(line) - self._loop.time()
             # A timer may fire a hair too early.
             if wait < EARLY:
-                wait = await self._write(line)
+                wait = self._allowed(key, line) or await self._write(line)
             if wait > 0:
                 waits.append(wait)
                 if line.failures:
                     # What comes after it is not to be told before it.
                     break
         return Result(after=min(waits)) if waits else None
+
+    def _allowed(self, key: tuple[str | None, ...], line: Line) -> float:
+        """0 when so much may be written about the object, or the seconds until then."""
+        spam = line.way.spam
+        return 0.0 if spam is None or self._is_ending else self._allowances.spend(key, spam, self._loop.time())
 
     async def _due(self, line: Line) -> float:
         """When a line may be written, in loop time."""

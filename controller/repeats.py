@@ -20,15 +20,25 @@ REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class Spam:
+    """How much may be written about one object: `burst` writes at once, and one more for each `refill` seconds (client-go: 25 and 300)."""
+
+    burst: int
+    refill: float
+
+
+@dataclass(frozen=True, slots=True)
 class Way:
     """How one sort of posts is treated.
 
     `backoffs`: the pauses between the attempts to post, in seconds; a number is one pause. `similar`: so many different
-    messages have lines of their own before the others are combined.
+    messages have lines of their own before the others are combined. `spam`: how much is written about one object; None: no limit.
+    What is over the limit is counted and told later; of lines that were never told more than `burst` do not wait: further ones are dropped.
     """
 
     backoffs: float | Iterable[float]
     similar: int
+    spam: Spam | None = None
 
     def pause(self, failures: int) -> float | None:
         """The pause after so many failures in a row (1 at least), in seconds; None: give up."""
@@ -71,6 +81,26 @@ class _Similar:
     messages: set[str] = field(default_factory=set)
 
 
+class Allowances:
+    """How much may still be written about each object; time is an argument, in seconds of any clock that only goes forward."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        # What there was at a moment, by object.
+        self._left: OrderedDict[tuple[str | None, ...], tuple[float, float]] = OrderedDict()
+
+    def spend(self, key: tuple[str | None, ...], spam: Spam, now: float) -> float:
+        """Take leave for one write: 0 when it may be made now, or the seconds until it may be asked for again."""
+        left, since = self._left.pop(key, (float(spam.burst), now))
+        left = min(float(spam.burst), left + (now - since) / spam.refill)
+        # What was added up from fractions may be a hair less than one.
+        wait = 0.0 if left > 1 - 1e-6 else (1 - left) * spam.refill
+        self._left[key] = (left if wait else left - 1, now)
+        if len(self._left) > self._remembered:
+            self._left.popitem(last=False)
+        return wait
+
+
 class Repeats:
     """The lines of all objects. Those that the server knows are forgotten one day, the least recently used first."""
 
@@ -88,14 +118,17 @@ class Repeats:
         """The keys of the objects about which something is to be told."""
         return iter(tuple(self._untold))
 
-    def take(self, post: Post, way: Way, now: datetime) -> Line:
-        """Count a post; gives its line."""
+    def take(self, post: Post, way: Way, now: datetime) -> Line | None:
+        """Count a post; gives its line, None when it is dropped as spam."""
         key = post.repeat_key
         if self._is_combined(post, way, now):
             key = ("combined", *post.similar_key)
             post = replace(post, message=COMBINED + post.message)
         line = self._lines.get(key)
         if line is None:
+            waiting = self._untold.get(post.object_key, ())
+            if way.spam is not None and len(waiting) >= way.spam.burst:
+                return None
             line = self._lines[key] = Line(key, post, way, first=now, last=now, since=now)
         elif line.is_told:
             line.since = now

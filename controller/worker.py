@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections.abc import Coroutine, Hashable
+from typing import Any, Generic, TypeVar
 
 from ..workqueue import RateLimitingQueue
 from .metrics import ControllerMetrics
@@ -41,13 +41,17 @@ class Worker(Generic[K]):
         self._timeout = timeout
         self.notes: Notes[K] = Notes()
 
-    async def work(self, key: K) -> None:
+    def work(self, key: K) -> Coroutine[Any, Any, None]:
         """Attempt a key that was got from the queue, settle, and say to the queue that it is done.
 
-        Raises nothing but the cancellation of its own task; a key whose attempt was cancelled is added again.
+        What is awaited raises nothing but the cancellation of its own task; a key whose attempt was cancelled is added again.
         """
+        # The reason is taken now: what asks for the key before the attempt has begun is the reason of the next one.
+        return self._work(key, self.notes.take(key))
+
+    async def _work(self, key: K, reason: Reason) -> None:
         now = asyncio.get_running_loop().time
-        attempt = self._begin(key, now())
+        attempt = self._begin(key, reason, now())
         result: Result | None = None
         error: BaseException | None = None
         timed_out = cut = False
@@ -74,8 +78,7 @@ class Worker(Generic[K]):
             self._settle(attempt, ending, result, error, now())
             self._queue.done(key)
 
-    def _begin(self, key: K, now: float) -> Attempt[K]:
-        reason = self.notes.take(key)
+    def _begin(self, key: K, reason: Reason, now: float) -> Attempt[K]:
         self._metrics.started(reason.trigger, None if reason.at is None else now - reason.at)
         return Attempt(
             key=key,

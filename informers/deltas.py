@@ -43,6 +43,8 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     """Its version is the answer of one of our own writes. Only ever set on UPDATED: a new object is news to everyone."""
     final_state_unknown: bool = False
     """A missed deletion: what the object was when it went was never seen, `object` is older."""
+    author: str | None = None
+    """Whose own write its version is the answer of, if that was shown under a name (`Informer.overlay`): for its author alone an echo."""
 
 
 ADDED, UPDATED, DELETED, SYNCED = DeltaKind
@@ -91,4 +93,5 @@ def _join(deltas: Iterable[Delta], *, forgetful: bool) -> list[Delta]:
 
 
 def _joint(first: Delta, second: Delta) -> Delta:
-    return Delta(UPDATED, second.object, first.old, False, second.wire_type, first.echo and second.echo)
+    author = first.author if first.author == second.author else None
+    return Delta(UPDATED, second.object, first.old, False, second.wire_type, first.echo and second.echo, False, author)

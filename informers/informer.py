@@ -188,8 +188,11 @@ class Informer:
 
     # Own writes.
 
-    def overlay(self, obj: Object) -> bool:
+    def overlay(self, obj: Object, *, author: str | None = None) -> bool:
         """Show the answer of an own write to all readers at once. When the watch delivers it, the delta is an echo.
+
+        With several writers in one process, each of which wants to hear of the others, give the `author`: then the delta bears that
+        name instead, and is no echo.
 
         False when that cannot be, see `Store.overlay`; `wait_for` then waits for the watch. Objects that are none of this
         informer's are ignored; one that the write has put outside of its selection is hidden.
@@ -197,10 +200,10 @@ class Informer:
         if not self._scope.covers(obj.namespace):
             return True
         obj = self._reflector.slim(obj)
-        self._writes.answered(obj)
+        self._writes.answered(obj, author)
         if self._scope.holds(obj):
-            return self._store.overlay(obj)
-        return self._store.overlay(obj, hidden=True)
+            return self._store.overlay(obj, author=author)
+        return self._store.overlay(obj, hidden=True, author=author)
 
     def overlay_deleted(self, key: Key, uid: str) -> None:
         """Hide an object that an own write has deleted for good, until the watch says so too."""

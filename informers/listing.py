@@ -89,7 +89,8 @@ class Listing:
                 append(store.missed(old, self._listed.version))
                 append(Delta(ADDED, obj, None, False, None))
             else:
-                append(Delta(UPDATED, obj, old, False, None, store.is_echo(obj)))
+                echo, author = store.echoed(obj)
+                append(Delta(UPDATED, obj, old, False, None, echo, False, author))
 
     def finish(self) -> list[Delta]:
         """Let the list take the copy's place; gives what it changed. The first list changes nothing for anyone: it is a beginning."""

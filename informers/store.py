@@ -43,8 +43,8 @@ class Store(Reader):
         self._mark = 0
         # What the watch or a list has shown to be gone, by uid: the version of the deletion, where it is a number.
         self._buried: OrderedDict[str, Order | None] = OrderedDict()
-        # The versions of answers of own writes that the watch has yet to deliver.
-        self._echoes: OrderedDict[str, None] = OrderedDict()
+        # The versions of answers of own writes that the watch has yet to deliver, with their authors.
+        self._echoes: OrderedDict[str, str | None] = OrderedDict()
         # What own writes have deleted, by uid: its name, and the number of the last list requested before.
         self._deleted: OrderedDict[str, tuple[Name, int]] = OrderedDict()
         self.stale = 0
@@ -137,7 +137,7 @@ class Store(Reader):
         if self._is_stale(event, old):
             self.stale += 1
             return False
-        echo = self.is_echo(obj)
+        echo, author = self.echoed(obj)
         if old is not None and old.uid != obj.uid:
             # The deletion of the former one of this name was missed.
             deltas.append(self.missed(old, obj.resource_version))
@@ -152,7 +152,7 @@ class Store(Reader):
             self._buried.pop(obj.uid, None)
             deltas.append(Delta(ADDED, obj, None, False, wire))
         else:
-            deltas.append(Delta(UPDATED, obj, old, False, wire, echo))
+            deltas.append(Delta(UPDATED, obj, old, False, wire, echo, False, author))
         return True
 
     def _is_stale(self, event: Event, old: Object | None) -> bool:
@@ -193,8 +193,10 @@ class Store(Reader):
 
     # Own writes.
 
-    def overlay(self, obj: Object, *, hidden: bool = False) -> bool:
+    def overlay(self, obj: Object, *, hidden: bool = False, author: str | None = None) -> bool:
         """Show the answer of an own write to all readers at once, or hide the object if the write took it out of sight.
+
+        With an author its delta will be that author's and no echo to others.
 
         False when versions cannot be compared, or nothing was listed yet: then it is not shown, and whoever needs it waits for
         the watch. Harmless for answers that the watch has overtaken already, and in any order.
@@ -210,7 +212,7 @@ class Store(Reader):
             return True
         if base is not None and not self._is_newer(obj.resource_version, base.resource_version):
             return True
-        self._echoes[obj.resource_version] = None
+        self._echoes[obj.resource_version] = author
         if len(self._echoes) > ANSWERS:
             self._echoes.popitem(last=False)
         if present is not None and present.overtakes(obj):
@@ -299,9 +301,12 @@ class Store(Reader):
         self._bury(obj, version)
         return Delta(DELETED, obj, obj, False, "DELETED", final_state_unknown=True)
 
-    def is_echo(self, obj: Object) -> bool:
-        """Whether this version of an object is the answer of an own write; asked once, when it is delivered."""
-        return self._echoes.pop(obj.resource_version, obj) is None
+    def echoed(self, obj: Object) -> tuple[bool, str | None]:
+        """Whether this version of an object is an echo to all, and its author if it has one; asked once, when it is delivered."""
+        if obj.resource_version not in self._echoes:
+            return False, None
+        author = self._echoes.pop(obj.resource_version)
+        return author is None, author
 
     def swap(self, objects: dict[Name, Object], indexers: dict[str, Indexer], listed: "Listed") -> None:
         """Put a complete list in the place of everything, at once. Overlays that it does not beat stay on top.

@@ -30,13 +30,13 @@ class Writes:
         """A write is sent."""
         self._flying[name] = self._flying.get(name, 0) + 1
 
-    def answered(self, obj: Object) -> None:
-        """A write was answered with this object: its version is an echo when it comes, or has come."""
+    def answered(self, obj: Object, author: str | None = None) -> None:
+        """A write was answered with this object: its version is an echo, or its author's, when it comes, or has come."""
         name = (obj.namespace, obj.name)
         held = self._held.get(name)
         if held:
             self._held[name] = [
-                msgspec.structs.replace(delta, echo=True)
+                msgspec.structs.replace(delta, echo=author is None, author=author)
                 if delta.kind is UPDATED and delta.object.resource_version == obj.resource_version
                 else delta
                 for delta in held

@@ -11,7 +11,9 @@ from ctl.client.endpoint import Access
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.controller import ownership, predicates, triggers
-from ctl.controller.builder import Assembly, BuiltController, UnknownResource, control
+from ctl.controller.builder import Assembly, control
+from ctl.controller.built import BuiltController
+from ctl.controller.resolving import UnknownResource
 from ctl.controller.context import Context
 from ctl.controller.result import Result
 from ctl.informers.factory import Factory
@@ -209,5 +211,5 @@ async def test_looking_at_what_was_not_announced_is_an_error_that_says_so(client
         await client.create(DEPLOYMENTS, _deployment("d", 1))
         await asyncio.sleep(1)
     assert errors == [
-        "This controller does not look at 'secrets', only at deployments.apps, configmaps; add .owns() or .watches()."
+        "This controller does not look at 'secrets', only at deployments.apps, configmaps; add .owns(), .watches() or .reads()."
     ]

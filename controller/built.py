@@ -1,0 +1,173 @@
+"""A built controller runs on a cluster what the builder's sentence says."""
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from ..client.discovery import Discovery
+from ..client.resources import Key, Resource
+from ..client.rest import Client
+from ..informers.deltas import Delta, DeltaKind
+from ..informers.factory import Factory
+from ..informers.informer import Informer
+from ..runtime.metrics import Sample
+from ..workqueue import RateLimitingQueue
+from . import triggers
+from .cached import CachedClient
+from .context import Context, World
+from .controller import Controller, Explanation
+from .copies import Copy
+from .gating.gates import Gate
+from .plans import Feed, Look, Plan
+from .posts import Reporter
+from .predicates import Predicate
+from .reconciler import Attempt
+from .recorder import Recorder
+from .resolving import resolve
+from .result import Result
+from .rights import Rights
+from .triggers import Trigger
+
+EVENTS_PREFIX = "event-"
+"""How the names of Event objects begin."""
+
+
+class BuiltController:
+    """A controller on a cluster. No attempt begins before everything it looks at is in the caches."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        function: Callable[[Key, Context], Awaitable[Result | None]],
+        client: Client,
+        factory: Factory,
+        *,
+        gate: Gate | None,
+    ) -> None:
+        options = plan.options
+        self.name = options.name
+        self._plan = plan
+        self._function = function
+        self._client = client
+        self._factory = factory
+        self._informers: list[Informer] = []
+        self._world: World | None = None
+        self._recorder: Recorder | None = None
+        self.cached = CachedClient(client, factory, author=options.name)
+        """Its client, for what is outside of attempts; it knows the caches from the start on."""
+        queue: RateLimitingQueue[Key] = RateLimitingQueue(options.name, limiter=options.limiter)
+        self.controller: Controller[Key] = Controller(
+            options.name,
+            self._reconcile,
+            queue=queue,
+            concurrency=options.concurrency,
+            gate=gate,
+            timeout=options.timeout,
+        )
+
+    async def start(self) -> None:
+        """Find the resources, look at them, begin. Raises UnknownResource, and what the client raises."""
+        plan = self._plan
+        looks = (plan.primary, *plan.looks)
+        names = dict.fromkeys(look.name for look in looks if look.informer is None)
+        found = await resolve(Discovery(self._client), names)
+        primary = found[plan.primary.name]
+        try:
+            for look in looks:
+                self._look(look, found[look.name] if look.informer is None else look.informer.resource, primary)
+            for name, index, function in plan.indexes:
+                for informer in self.cached.copy(name).informers:
+                    informer.add_indexer(index, function)
+            self._recorder = self._make_recorder()
+            self._world = World(self.cached, self.cached.copy(plan.primary.name), self._recorder)
+            for feed in plan.feeds:
+                self._follow(feed)
+            await self._recorder.start()
+            await self.controller.start()
+        except BaseException:
+            await self._release()
+            raise
+
+    async def stop(self, grace: float) -> None:
+        """End the attempts, say what is still to be said, and look at nothing any more."""
+        await self.controller.stop(grace)
+        if self._recorder is not None:
+            await self._recorder.stop(grace)
+        await self._release()
+
+    async def _release(self) -> None:
+        informers, self._informers = self._informers, []
+        for informer in informers:
+            await self._factory.release(informer)
+
+    def _look(self, look: Look, resource: Resource, primary: Resource) -> None:
+        options = self._plan.options
+        if look.informer is not None:
+            informers = [look.informer]
+        else:
+            namespaces = (options.namespaces or (None,)) if resource.namespaced else (None,)
+            selector = options.selector if look is self._plan.primary else None
+            informers = [self._factory.informer(resource, namespace, selector) for namespace in namespaces]
+            self._informers += informers
+        self.cached.look(look.name, Copy(resource, informers))
+        trigger = look.trigger
+        if look.is_read_only:
+            trigger = triggers.constant()
+        elif trigger is None:
+            trigger = triggers.owner(primary, controller_only=look.controller_only)
+        urgent = options.urgent if look is self._plan.primary else None
+        for informer in informers:
+            self.controller.watch(
+                informer,
+                _heard(trigger, self.name),
+                predicate=_judged(look.predicate, self.name),
+                urgent=_judged(urgent, self.name),
+                wait=True,
+            )
+
+    def _follow(self, feed: Feed) -> None:
+        primary = self.cached.copy(self._plan.primary.name)
+
+        def keys(item: Any) -> Any:
+            return primary.keys() if feed.keys is None else feed.keys(item, self.cached)
+
+        self.controller.follow(feed.source() if callable(feed.source) else feed.source, keys, name=feed.name)
+
+    def _make_recorder(self) -> Recorder:
+        instance = os.environ.get("POD_NAME") or socket.gethostname()
+        # A component that is too long is refused by the server: 128 characters.
+        return Recorder(self._client, Reporter(self.name[:128], instance[:128], EVENTS_PREFIX), Rights(self._client))
+
+    async def _reconcile(self, key: Key, attempt: Attempt[Any]) -> Result | None:
+        assert self._world is not None
+        return await self._function(key, Context(self._world, attempt))
+
+    def explain(self, key: Key) -> Explanation:
+        """Where a key stands, and why."""
+        return self.controller.explain(key)
+
+    def explain_text(self, key: str) -> Explanation:
+        """The same for a key as people write it: `namespace/name`, or the name of a cluster-scoped object."""
+        namespace, _, name = key.rpartition("/")
+        return self.explain(Key(namespace or None, name))
+
+    def samples(self) -> Iterator[Sample]:
+        """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
+        return self.controller.samples()
+
+
+def _as_heard(delta: Delta, author: str) -> Delta:
+    """A delta as this controller is to take it: an echo if it is the author's, and news if it is of anybody else in the process."""
+    is_own = delta.author == author and delta.kind is DeltaKind.UPDATED
+    return delta if delta.echo == is_own else msgspec.structs.replace(delta, echo=is_own)
+
+
+def _heard(trigger: Trigger[Key], author: str) -> Trigger[Key]:
+    return lambda delta: trigger(_as_heard(delta, author))
+
+
+def _judged(predicate: Predicate | None, author: str) -> Predicate | None:
+    return None if predicate is None else lambda delta: predicate(_as_heard(delta, author))

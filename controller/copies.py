@@ -1,0 +1,75 @@
+"""The local copies of one resource, in all or in some namespaces, are read and kept up with own writes as one."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from ..client.objects import Object
+from ..client.resources import Key, Resource
+from ..informers.factory import Factory
+from ..informers.informer import Informer
+from ..informers.lister import Lister
+
+PATIENCE = 5.0
+"""Seconds that a write waits for the watch, where its answer cannot be shown at once (see `Informer.overlay`)."""
+OWNERS = "ctl/owners"
+"""The index of objects by the uids of their owners."""
+
+
+def owner_uids(obj: Object) -> list[str]:
+    """The uids of an object's owners (an index function)."""
+    return [reference.uid for reference in obj.metadata().owner_references or ()]
+
+
+class Copy:
+    """One resource as a controller looks at it: an informer for the whole cluster, or one for each namespace."""
+
+    def __init__(self, resource: Resource, informers: Iterable[Informer]) -> None:
+        self.resource = resource
+        self.informers = tuple(informers)
+        for informer in self.informers:
+            informer.add_indexer(OWNERS, owner_uids)
+        self.lister = Lister.across(informer.store for informer in self.informers)
+        """Reads of all sorts."""
+
+    def get(self, key: Key) -> Object | None:
+        """One object, or None."""
+        return self.lister.get(key.name, key.namespace)
+
+    def keys(self) -> list[Key]:
+        """Which objects there are."""
+        return [key for informer in self.informers for key in informer.store.keys()]  # noqa: SIM118 - no mapping
+
+    def owned(self, owner: Object) -> list[Object]:
+        """The objects that belong to an owner, by its uid."""
+        return self.lister.by_index(OWNERS, owner.uid)
+
+
+class Echoes:
+    """Shows own writes to everyone who reads from the informers of a factory."""
+
+    def __init__(self, factory: Factory, author: str) -> None:
+        self._factory = factory
+        self._author = author
+
+    @contextmanager
+    def writing(self, resource: Resource, key: Key) -> Iterator[None]:
+        """While inside, an own write to this object is on its way: nobody is told of changes of it."""
+        with ExitStack() as stack:
+            for informer in self._of(resource):
+                stack.enter_context(informer.writing(key))
+            yield
+
+    async def seen(self, resource: Resource, obj: Object) -> Object:
+        """Show an answer to all readers; returns when they see it, PATIENCE at the latest."""
+        for informer in self._of(resource):
+            if not informer.overlay(obj, author=self._author):
+                await informer.wait_for(obj, PATIENCE)
+        return obj
+
+    def gone(self, resource: Resource, key: Key, uid: str) -> None:
+        """Hide what an own write has deleted for good."""
+        for informer in self._of(resource):
+            informer.overlay_deleted(key, uid)
+
+    def _of(self, resource: Resource) -> list[Informer]:
+        return [informer for informer in self._factory.informers if informer.resource == resource]
