@@ -10,6 +10,8 @@ from ..client.discovery import Discovery
 from ..client.errors import APIError, RequestError
 from ..client.resources import Resource
 from ..controller.controller import Controller, Watched
+from ..controller.gating.peering import Peering
+from ..controller.gating.peers import GROUPS
 from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.informer import Informer
@@ -82,9 +84,12 @@ class Observation:
     watching: WatchingSettings
     rights: Rights
     rescan: bool = True
+    peering: Peering | None = None
+    """Is told where peering objects can be; None: there are no peers."""
     _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
     _namespaces: Namespaces | None = None
     _found: frozenset[Resource] = frozenset()
+    _peerings: frozenset[Resource] = frozenset()
     _applying: asyncio.Lock = field(default_factory=asyncio.Lock)
     _warned: frozenset[str] = frozenset()
     _crds: Informer | None = None
@@ -121,7 +126,8 @@ class Observation:
 
     async def scan(self) -> None:
         """Ask the server what it has, and begin and cease to serve accordingly."""
-        found = survey(self.registry, await self.discovery.resources(self._groups()))
+        resources = await self.discovery.resources(self._groups())
+        found = survey(self.registry, resources)
         warnings = found.warnings()
         for text in warnings:
             if text not in self._warned:
@@ -130,11 +136,16 @@ class Observation:
         # A group that could not be asked is not a group that is gone.
         unknown = {place[0] for place in self._served if self._is_unknown(place[0])}
         self._found = found.watched | unknown
+        unknown = {resource for resource in self._peerings if self._is_unknown(resource)}
+        self._peerings = frozenset(resource for resource in resources if resource.group in GROUPS) | unknown
         await self._apply()
 
     async def _apply(self) -> None:
         """Begin and cease to serve resources as the cluster has them now, in the namespaces that there are now."""
         async with self._applying:
+            if self.peering is not None:
+                # First, so that nothing is handled before the peers are known.
+                await self.peering.serve(self._peerings, None if self._namespaces is None else self._namespaces.names)
             wanted = {(resource, place) for resource in self._found for place in self._places(resource)}
             for place in [place for place in self._served if place not in wanted]:
                 informer = self._served[place].informer
@@ -150,6 +161,8 @@ class Observation:
 
     def _groups(self) -> set[str] | None:
         groups = {selector.group for selector in self.registry.selectors()}
+        if self.peering is not None:
+            groups.update(GROUPS)
         return None if None in groups else {group for group in groups if group is not None}
 
     def _is_unknown(self, resource: Resource) -> bool:

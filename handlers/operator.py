@@ -14,6 +14,8 @@ from ..client.errors import AccessError, Forbidden, NotFound
 from ..client.rest import Client
 from ..controller.controller import Controller
 from ..controller.gating.leadership import Leadership
+from ..controller.gating.peering import Peering
+from ..controller.gating.peering_records import own_identity
 from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.transform import drop_managed_fields
@@ -35,7 +37,7 @@ from .options import Options, check_options, served_namespaces, settings_with
 from .posting import posting
 from .reconciler import ObjectKey, ObjectReconciler
 from .stopping import Wish
-from .tuning import client_settings, informer_settings
+from .tuning import client_settings, informer_settings, peering_options
 
 __all__ = ["Options", "operator", "run", "run_tasks", "spawn_tasks"]
 
@@ -100,6 +102,7 @@ def _assemble(options: Options) -> "_Operator":
         ready_flag=options.get("ready_flag"),
         diagnostics=Diagnostics(stage, http=options.get("http"), liveness=options.get("liveness_endpoint")),
         access=options.get("access"),
+        identity=options.get("identity"),
         sources=options.get("sources") or (),
         last_resort=options.get("last_resort"),
     )
@@ -116,6 +119,7 @@ class _Operator:
     ready_flag: Flag | None
     diagnostics: Diagnostics
     access: Access | None
+    identity: str | None
     sources: Collection[str]
     last_resort: Callable[[Exception], None] | None
     _leadership: Leadership | None = None
@@ -173,6 +177,9 @@ class _Operator:
         # What other managers own of an object is of no use to handlers, and can be half of it.
         factory = Factory(client, informer_settings(settings), transform=drop_managed_fields)
         authority.govern(reconciler)
+        peering = await self._peers(client, factory, rights)
+        if peering is not None:
+            authority.heed(peering)
         controller: Controller[ObjectKey] = Controller(
             "operator",
             lambda key, _: reconciler.reconcile(key),
@@ -189,6 +196,7 @@ class _Operator:
             watching=settings.watching,
             rights=rights,
             rescan=not settings.scanning.disabled,
+            peering=peering,
         )
         self.diagnostics.attach(Engine(client, factory, controller, reconciler))
         try:
@@ -204,12 +212,27 @@ class _Operator:
             await controller.stop(settings.queueing.exit_timeout)
             await tasks.stop(settings.queueing.exit_timeout)
             await authority.retire()
+            if peering is not None:
+                await peering.stop(settings.queueing.exit_timeout)
             await factory.stop()
 
     async def _begin(self, authority: Authority, observation: Observation, tasks: Tasks) -> None:
         await authority.prepare()
+        if observation.peering is not None:
+            await observation.peering.start()
         await observation.start(tasks)
         await authority.start()
+
+    async def _peers(self, client: Client, factory: Factory, rights: Rights) -> Peering | None:
+        """The peering of this operator, not started yet; None if it is to know of no others."""
+        settings, leadership = self.stage.settings, self._leadership
+        if settings.peering.standalone:
+            return None
+        # The name of the host may have to be asked for.
+        identity = self.identity or await asyncio.to_thread(own_identity)
+        lease = "" if leadership is None else f"{leadership.settings.namespace}/{leadership.settings.name}"
+        options = peering_options(settings, identity, lease)
+        return Peering(client, factory, options, leadership=leadership, may=rights.have)
 
     def _source(self) -> Access | AccessSource:
         registry = self.stage.registry

@@ -28,7 +28,9 @@ class Options(TypedDict, total=False):
     priority: int | None
     """The priority among other operators."""
     peering_name: str | None
-    """The peering object by which other operators are known."""
+    """The peering object by which other operators are known; without it this operator pauses. None: `default`, if there is one."""
+    identity: str | None
+    """Who this operator is among its peers, nobody else; None: $POD_ID, else user@host/time/letters."""
     clusterwide: bool
     """Serve all namespaces."""
     namespaces: Collection[NamespacePattern]
@@ -71,8 +73,6 @@ def check_options(options: Options, registry: OperatorRegistry) -> None:
         )
     check_flag(options.get("stop_flag"))
     check_flag(options.get("ready_flag"))
-    if options.get("peering_name") is not None:
-        raise NotImplementedError("Peering is not there yet; leave peering_name= out to run without peers.")
     webhooks = registry.webhooks()
     if webhooks:
         raise NotImplementedError(
@@ -116,6 +116,9 @@ def settings_with(options: Options, *, clusterwide: bool) -> OperatorSettings:
         peering.standalone = bool(options.get("standalone"))
     if options.get("priority") is not None:
         peering.priority = int(options.get("priority") or 0)
+    name = options.get("peering_name")
+    if name is not None:
+        peering.name, peering.mandatory = name, True
     if options.get("leader_elect") is not None:
         leadership.elect = options.get("leader_elect")
     if options.get("lease_name") is not None:

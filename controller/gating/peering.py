@@ -88,6 +88,7 @@ class Peering:
         self._refused: set[tuple[Resource, str | None]] = set()
         self._lacking: list[str] = []
         self._moved = asyncio.Event()
+        self._known = asyncio.Event()
         self._unsubscribe: Callable[[], None] | None = None
 
     # The gate.
@@ -156,7 +157,8 @@ class Peering:
     async def serve(self, resources: Iterable[Resource], namespaces: Collection[str] | None) -> None:
         """Look for peering objects by these of the cluster's resources (others may be among them) and in these namespaces; None: all.
 
-        To be called at the start and after each change of either; not at the same time by several.
+        To be called at the start and after each change of either; not at the same time by several. The first call waits until what
+        there is has been judged, PATIENCE seconds at most.
         """
         first = self._namespaces is None
         spaces: frozenset[str | None] = (
@@ -170,6 +172,9 @@ class Peering:
         for resource, namespace in sorted(wanted - set(self._places) - self._refused, key=repr):
             await self._watch(resource, namespace, is_known=not first)
         self._decide()
+        while first and any(not place.is_known for place in self._places.values()):
+            self._known.clear()
+            await self._known.wait()
 
     async def _watch(self, resource: Resource, namespace: str | None, *, is_known: bool) -> None:
         if not await self._is_allowed(resource, namespace):
@@ -248,6 +253,7 @@ class Peering:
                 place.informer,
             )
         place.is_known = True
+        self._known.set()
         self._announcer.wake()
         self._decide()
 

@@ -8,18 +8,13 @@ from ctl.handlers.operator import operator
 
 
 async def test_an_unknown_option_is_named_with_those_that_are_known() -> None:
-    with pytest.raises(TypeError, match=r"operator\(\) does not know identity; it knows lifecycle, registry"):
-        await operator(registry=OperatorRegistry(), clusterwide=True, identity="me")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"operator\(\) does not know insights; it knows lifecycle, registry"):
+        await operator(registry=OperatorRegistry(), clusterwide=True, insights="me")  # type: ignore[call-arg]
 
 
 async def test_an_option_of_kopf_that_is_none_is_as_good_as_not_given() -> None:
     with pytest.raises(TypeError, match="not both"):
-        await operator(registry=OperatorRegistry(), namespaces=["a"], namespace="b", identity=None)  # type: ignore[call-arg]
-
-
-async def test_peering_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match="leave peering_name= out"):
-        await operator(registry=OperatorRegistry(), clusterwide=True, peering_name="mine")
+        await operator(registry=OperatorRegistry(), namespaces=["a"], namespace="b", insights=None)  # type: ignore[call-arg]
 
 
 async def test_admission_handlers_are_refused_by_name() -> None:
