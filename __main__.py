@@ -1,6 +1,6 @@
 """`python -m ctl` is the `ctl` command."""
 
-from .cli.main import main
+from .cli.main import entry
 
 if __name__ == "__main__":
-    main(prog_name="ctl")
+    entry()

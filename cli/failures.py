@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from ..client.errors import AccessError, APIError, RequestError, Unauthorized
+from ..handlers.authority import StillActing
 from ..handlers.errors import LoginError
 from ..handlers.execution.activities import ActivityError
 
@@ -29,6 +30,7 @@ def explained() -> Iterator[None]:
         AccessError,
         LoginError,
         ActivityError,
+        StillActing,
         NotImplementedError,
     ) as exc:  # a handler's own traceback is in the log
         raise Failure(str(exc)) from exc

@@ -8,6 +8,7 @@ import click
 
 from .._version import VERSION
 from .controls import CLIControls
+from .exiting import Process, end_with
 from .options import PREFIX
 
 _COMMANDS: Final[Mapping[str, str]] = {
@@ -49,3 +50,15 @@ def main(ctx: click.Context) -> None:
     the KOPF_* names of the same options are honoured where those are not set.
     """
     ctx.ensure_object(CLIControls)
+
+
+def entry() -> None:
+    """Run the command as the process that it is: what the console script and `python -m ctl` do."""
+    Process.is_ours = True
+    try:
+        main(prog_name="ctl")
+    except SystemExit as exc:
+        code = exc.code
+        if code is not None and not isinstance(code, int):
+            raise
+        end_with(code or 0)

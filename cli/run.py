@@ -10,9 +10,11 @@ import click
 
 from .._version import VERSION
 from ..client.access import load_access
+from ..handlers.endpoints import parse_http
 from ..handlers.operator import operator
 from .alias import install_as_kopf
 from .controls import CLIControls
+from .exiting import last_resort
 from .failures import explained
 from .loading import load
 from .loops import new_loop, run_in
@@ -35,8 +37,12 @@ class RunOptions:
     standalone: bool | None
     dev: bool
     liveness_endpoint: str | None
+    http: str
     peering: str | None
     priority: int | None
+    leader_elect: bool | None
+    lease_name: str | None
+    lease_namespace: str | None
     sandbox: bool
     manifests: tuple[str, ...]
     kubeconfig: str | None
@@ -54,6 +60,12 @@ class RunOptions:
             raise click.UsageError("--sandbox is a server of its own; --kubeconfig and --context name another one.")
         if self.liveness_endpoint and not self.liveness_endpoint.startswith("http://"):
             raise click.UsageError(f"--liveness is served as http://HOST:PORT/PATH; got {self.liveness_endpoint!r}.")
+        try:
+            parse_http(self.http, in_cluster=False)
+        except ValueError as exc:
+            raise click.UsageError(str(exc)) from exc
+        if self.leader_elect is False and (self.lease_name or self.lease_namespace):
+            raise click.UsageError("--no-leader-elect needs no lease: leave --lease-name and --lease-namespace out.")
         # Going on without it would be worse than not going on: peers that are not asked are acted against.
         if self.peering:
             raise click.UsageError(
@@ -79,8 +91,23 @@ class RunOptions:
 @click.option(
     "-L", "--liveness", "liveness_endpoint", cls=Option, metavar="URL", help="Answer liveness probes at this URL."
 )
+@click.option(
+    "--http",
+    cls=Option,
+    metavar="[HOST:]PORT",
+    default="auto",
+    help="Show metrics and health there; `off`: nowhere.  [default: 8080 in a cluster, nowhere else]",
+)
 @click.option("-P", "--peering", cls=Option, metavar="NAME", help="Use this peering, and insist on it.")
 @click.option("-p", "--priority", cls=Option, type=int, help="Rank among the peers.")
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    cls=Option,
+    default=None,
+    help="Act only as the leader among the replicas.  [default: in a cluster, if allowed]",
+)
+@click.option("--lease-name", cls=Option, metavar="NAME", help="The Lease by which the leader is elected.")
+@click.option("--lease-namespace", cls=Option, metavar="NAME", help="Where it is.  [default: the pod's namespace]")
 @click.option(
     "--sandbox", cls=Option, is_flag=True, help="Run against an embedded Kubernetes API server, started for this run."
 )
@@ -149,6 +176,12 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         stop_flag=controls.stop_flag,
         ready_flag=controls.ready_flag,
         liveness_endpoint=options.liveness_endpoint,
+        http=options.http,
+        leader_elect=options.leader_elect,
+        lease_name=options.lease_name,
+        lease_namespace=options.lease_namespace,
+        sources=(*options.paths, *options.modules),
+        last_resort=last_resort(),
         standalone=options.standalone,
         priority=DEV_PRIORITY if options.dev and options.priority is None else options.priority,
         clusterwide=everywhere,

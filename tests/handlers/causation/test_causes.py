@@ -103,7 +103,8 @@ def test_indices_win_over_arguments_of_the_same_name() -> None:
 
 def test_reasons_are_words() -> None:
     assert [str(reason) for reason in Reason] == ["create", "update", "delete", "resume", "noop", "free", "gone"]
-    assert [f"{activity}" for activity in Activity] == ["startup", "cleanup", "authentication", "probe"]
+    kopfs, ours = ["startup", "cleanup", "authentication", "probe"], ["leading", "standby"]
+    assert [f"{activity}" for activity in Activity] == [*kopfs, *ours]
 
 
 def test_the_current_cause_is_known_inside_of_its_block_only() -> None:
