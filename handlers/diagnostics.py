@@ -24,17 +24,17 @@ from ..informers.factory import Factory
 from ..informers.informer import Informer
 from ..informers.lifecycle import Phase
 from ..runtime.metrics import Family, Metrics, Sample
+from ..runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
+from ..runtime.watchdog import LoopWatchdog
 from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
 from .endpoints import Site, parse_http, parse_liveness, plan
 from .execution import statistics
 from .execution.activities import Stage
+from .execution.attempts import accuse
 from .probing import Liveness
 from .reconciler import ObjectKey, ObjectReconciler
 
 logger = logging.getLogger(__name__)
-
-STALE = 90.0
-"""After so many seconds without a word from the server a stream that once worked makes the operator not ready."""
 
 BUILD = Family("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
 DAEMONS = Family("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
@@ -66,6 +66,7 @@ class Diagnostics:
         """More checks and sources can be added at any time."""
         self.statistics = statistics.Statistics()
         self._stage = stage
+        self._watchdog = LoopWatchdog(lambda: stage.settings.diagnostics.loop_block_limit, accuse)
         self._liveness = Liveness(stage)
         self._sites = plan(parse_http(http, in_cluster=is_in_cluster()), parse_liveness(liveness))
         self._servers: list[HTTPServer] = []
@@ -82,24 +83,32 @@ class Diagnostics:
             collector(registry=self.metrics.registry)
         self.metrics.add_source(self._own_samples, (BUILD, READY))
         self.metrics.add_source(self.statistics.samples, statistics.FAMILIES)
+        self.metrics.add_source(self._watchdog.samples, WATCHDOG_FAMILIES)
         self.pages.ready["startup"] = self._startup
+        self.pages.ready["loop"] = lambda: Condition(ok=True, text=f"lag {self._watchdog.lag:.3f} s")
+        self._watchdog.start()
         try:
             await self._serve(early=True)
         except BaseException:
-            self._inside.close()
+            self._leave()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._inside.close()
-        self.statistics.pool.close()
+        self._leave()
         await asyncio.gather(*(server.stop(0.0) for server in self._servers))
+
+    def _leave(self) -> None:
+        self._watchdog.stop()
+        self.statistics.pool.close()
+        self._inside.close()
 
     async def started(self) -> None:
         """The startup handlers have succeeded. Raises AddressTaken for a liveness address that is in use."""
         self._missing = "the cluster has not been looked at yet"
+        self.statistics.pool.patience = self._stage.settings.diagnostics.pool_wait_limit
         self._liveness.begin()
         await self._serve(early=False)
 
@@ -125,7 +134,7 @@ class Diagnostics:
             if site.path is not None:
                 server.add(site.path, self._liveness.answer)
             if site.pages:
-                self.pages.serve(server, without={site.path})
+                self.pages.serve(server, without=() if site.path is None else (site.path,))
             await self._listen(server, site)
 
     async def _listen(self, server: HTTPServer, site: Site) -> None:
@@ -165,11 +174,12 @@ class Diagnostics:
 
     def _informers(self) -> Mapping[str, Condition]:
         assert self._engine is not None
+        limit = self._stage.settings.diagnostics.stale_limit
         found: dict[str, Condition] = {}
         for informer in self._engine.factory.informers:
             state = informer.state
-            stale = state.is_stale(STALE)
-            text = f"{state}, {len(informer.store)} objects" + (f"; silent for more than {STALE:g} s" if stale else "")
+            stale = state.is_stale(limit)
+            text = f"{state}, {len(informer.store)} objects" + (f"; silent for more than {limit:g} s" if stale else "")
             found[f"informer {_name(informer)}"] = Condition(ok=not stale, text=text)
         return found
 

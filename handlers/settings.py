@@ -312,6 +312,18 @@ class PersistenceSettings(_Group):
 
 
 @dataclass
+class DiagnosticsSettings(_Group):
+    """How the operator looks after itself. Not known to Kopf."""
+
+    loop_block_limit: float | None = 0.5
+    """After how long without a turn of the event loop the log names the handler that blocks it; None: never."""
+    pool_wait_limit: float | None = 1.0
+    """After how long without a free thread for a sync handler the log says so; None: never."""
+    stale_limit: float = 90.0
+    """After how long without a word from the server a stream that once worked makes the operator not ready."""
+
+
+@dataclass
 class OperatorSettings(_Group):
     """All settings of one operator, by group."""
 
@@ -327,6 +339,7 @@ class OperatorSettings(_Group):
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     networking: NetworkingSettings = field(default_factory=NetworkingSettings)
     persistence: PersistenceSettings = field(default_factory=PersistenceSettings)
+    diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
 
     @property
     def batching(self) -> QueueingSettings:

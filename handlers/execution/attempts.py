@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import FrameType
 from typing import Any
 
 from ...runtime import clock
-from ..causation.causes import Cause
+from ...runtime.watchdog import Blame
+from ..causation.causes import Cause, ResourceCause
 from ..causation.current import handling
 from ..declaration.specs import Spec
 from ..errors import ErrorsMode
@@ -92,6 +94,20 @@ async def _call(call: Call, settings: OperatorSettings, now: datetime, after: Ca
         if after is not None:
             await after()
     return result
+
+
+def accuse(frames: Sequence[FrameType]) -> Blame | None:
+    """Find out of the stack of a callback of the loop whose attempt it belongs to: the handler, and the object if there is one."""
+    frame = next((frame for frame in frames if frame.f_code is _call.__code__), None)
+    call = None if frame is None else frame.f_locals.get("call")
+    if not isinstance(call, Call):
+        return None
+    text = outcomes.label(call.spec)
+    if isinstance(call.cause, ResourceCause):
+        metadata = call.cause.body.metadata
+        name = "/".join(part for part in (metadata.namespace, metadata.name) if part)
+        text = f"{text} of {call.cause.resource!r} {name}"
+    return Blame(call.spec.id, text)
 
 
 def kwargs(call: Call, now: datetime) -> dict[str, Any]:

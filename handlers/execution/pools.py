@@ -47,13 +47,13 @@ class Job:
 class Pool:
     """The calls in one executor. Methods belong to the loop.
 
-    When a call has waited for `patience` seconds because all threads were busy, a warning says so, once in a process' life.
+    When a call has waited for `patience` seconds because all threads were busy, a warning says so, once.
     """
 
-    def __init__(self, name: str, patience: float = 1.0) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.patience = patience
-        """None is never."""
+        self.patience: float | None = None
+        """None: there is no warning."""
         self.executor: Executor | None = None
         """The one that was used last."""
         self._jobs: set[Job] = set()
@@ -91,8 +91,8 @@ class Pool:
             self._jobs.discard(job)
             raise
         future.add_done_callback(lambda _: self._ended(job))
-        if not self._warned and self._timer is None and self._is_full():
-            self._timer = loop.call_later(self.patience, self._look)
+        if self.patience is not None and not self._warned and self._timer is None and self._is_full():
+            self._timer = loop.call_later(self.patience, self._look, self.patience)
         return future
 
     def _ended(self, job: Job) -> None:
@@ -104,15 +104,15 @@ class Pool:
         size = self.size
         return size is not None and len(self._jobs) > size
 
-    def _look(self) -> None:
+    def _look(self, patience: float) -> None:
         """Look whether a call waits for too long; and again, while the pool is full."""
         self._timer = None
         loop = asyncio.get_running_loop()
         waits = [loop.time() - job.began for job in self._jobs if job.started is None]
         if not waits or not self._is_full():
             return
-        if max(waits) < self.patience:
-            self._timer = loop.call_later(max(self.patience - max(waits), 0.01), self._look)
+        if max(waits) < patience:
+            self._timer = loop.call_later(max(patience - max(waits), 0.01), self._look, patience)
             return
         self._warned = True
         running = Counter(job.name for job in self._jobs if job.started is not None)

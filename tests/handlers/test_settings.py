@@ -86,8 +86,8 @@ def test_defaults(settings: OperatorSettings) -> None:
         group: {name: getattr(getattr(settings, group), name) for name in names} for group, names in DEFAULTS.items()
     }
     assert found == DEFAULTS
-    # Leadership is ours alone.
-    assert {item.name for item in dataclasses.fields(settings)} == {*DEFAULTS, "leadership"}
+    # Some are ours alone.
+    assert {item.name for item in dataclasses.fields(settings)} == {*DEFAULTS, "leadership", "diagnostics"}
     assert type(settings.execution.executor) is concurrent.futures.ThreadPoolExecutor
     assert type(settings.persistence.progress_storage) is SmartProgressStorage
     assert type(settings.persistence.diffbase_storage) is AnnotationsDiffBaseStorage

@@ -1,0 +1,254 @@
+"""Metrics, health and explanations of whole operators."""
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import aiohttp
+import pytest
+
+import ctl
+from ctl.controller.httpserver import AddressTaken
+from ctl.sandbox import Match
+
+from .world import KEX, PLAIN, World, quick
+
+pytestmark = pytest.mark.virtual_time
+
+NAME = "kopfexamples.v1.kopf.dev"
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class Site:
+    """The pages of an operator."""
+
+    def __init__(self) -> None:
+        self.http = f"127.0.0.1:{free_port()}"
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        """Ask for a page."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{self.http}{path}", headers=headers) as response,
+        ):
+            return response.status, await response.text()
+
+    async def samples(self) -> dict[str, float]:
+        """All samples by their names with labels."""
+        _, text = await self.get("/metrics")
+        lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, _, value in lines}
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+async def test_readiness_from_the_first_moment_to_the_last(world: World, site: Site) -> None:
+    going_on = asyncio.Event()
+
+    @ctl.on.startup()
+    async def slow(**_: Any) -> None:
+        await going_on.wait()
+
+    @ctl.on.event(KEX.plural)
+    async def look(**_: Any) -> None: ...
+
+    running = world.start(http=site.http)
+    await asyncio.sleep(1)
+    assert await site.get("/readyz") == (
+        503,
+        "[-]startup the startup handlers have not succeeded yet\n[+]loop lag 0.000 s\nnot ok\n",
+    )
+    assert await site.get("/livez") == (200, "ok")
+    lists = world.sandbox.faults.answer(503, match=Match(path=KEX.plural, user_agent="ctl/"), times=None)
+    going_on.set()
+    await running.ready.wait()
+    status, text = await site.get("/readyz")
+    assert status == 503
+    assert f"[-]startup waiting for the first lists of: {NAME}\n" in text
+    world.sandbox.faults.rules.remove(lists)
+    await asyncio.sleep(60)
+    assert await site.get("/readyz") == (200, "ok")
+    status, text = await site.get("/readyz?verbose")
+    assert status == 200
+    assert f"[+]informer {NAME} watching, heard " in text
+    await running.stop()
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await site.get("/livez")
+
+
+async def test_a_stream_that_is_stale_makes_the_operator_not_ready_and_nothing_else(world: World, site: Site) -> None:
+    @ctl.on.event(KEX.plural)
+    @ctl.on.event(PLAIN.plural)
+    async def look(**_: Any) -> None: ...
+
+    async with world.running(http=site.http):
+        await asyncio.sleep(100)
+        assert (await site.get("/readyz"))[0] == 200
+        match = Match(path=KEX.plural, user_agent="ctl/")
+        rule = world.sandbox.faults.refuse(match=match, times=None)
+        world.sandbox.faults.cut_watches(match)
+        await asyncio.sleep(30)
+        assert (await site.get("/readyz"))[0] == 200
+        await asyncio.sleep(65)
+        status, text = await site.get("/readyz")
+        assert status == 503
+        assert f"[-]informer {NAME} " in text
+        assert "silent for more than 90 s" in text
+        assert "[+]informer plains.v1.kopf.dev watching" in text
+        assert (await site.get("/livez"))[0] == (await site.get("/healthz"))[0] == 200
+        world.sandbox.faults.rules.remove(rule)
+        await asyncio.sleep(60)
+        assert (await site.get("/readyz"))[0] == 200
+
+
+async def test_what_is_missing_or_forbidden_is_shown_and_is_ready(world: World, site: Site) -> None:
+    @ctl.on.event(KEX.plural)
+    async def look(**_: Any) -> None: ...
+
+    world.sandbox.faults.answer(403, match=Match(path=KEX.plural, user_agent="ctl/"), times=None)
+    async with world.running(http=site.http):
+        await asyncio.sleep(5)
+        status, text = await site.get("/readyz?verbose")
+        assert status == 200
+        assert f"[+]informer {NAME} parked" in text
+
+
+async def test_the_default_port_is_taken_after_startup_and_only_if_it_is_free(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("ctl.handlers.endpoints.PORT", port)
+        monkeypatch.setattr("ctl.handlers.diagnostics.is_in_cluster", lambda: True)
+        with caplog.at_level(logging.WARNING):
+            async with world.running(http="auto"):
+                pass
+        assert f"Metrics and health are not served: The port {port} is in use" in caplog.text
+        for address in (str(port), f"127.0.0.1:{port}"):
+            with pytest.raises(AddressTaken, match=f"The port {port} is in use"):
+                await world.start(http=address).ended()
+
+
+async def test_liveness_at_the_same_address_shares_the_server(world: World, site: Site) -> None:
+    going_on = asyncio.Event()
+
+    @ctl.on.startup()
+    async def slow(**_: Any) -> None:
+        await going_on.wait()
+
+    @ctl.on.probe(id="now")
+    async def now(**_: Any) -> int:
+        return 1
+
+    running = world.start(http=site.http, liveness_endpoint=f"http://{site.http}/healthz")
+    await asyncio.sleep(1)
+    assert await site.get("/healthz") == (503, "The startup handlers have not succeeded yet.\n")
+    going_on.set()
+    await running.ready.wait()
+    assert await site.get("/healthz") == (200, '{"now": 1}')
+    assert await site.get("/livez") == (200, "ok")
+    assert (await site.get("/metrics"))[0] == 200
+    await running.stop()
+
+
+async def test_a_bad_address_is_refused_before_anything_runs(world: World) -> None:
+    with pytest.raises(ValueError, match=r"\[HOST:\]PORT"):
+        await world.start(http="nowhere").ended()
+
+
+async def test_openmetrics_are_spoken_to_those_who_ask(world: World, site: Site) -> None:
+    async with world.running(http=site.http):
+        status, text = await site.get("/metrics", Accept="application/openmetrics-text; version=1.0.0")
+        assert status == 200
+        assert text.endswith("# EOF\n")
+
+
+async def test_handlers_are_counted_by_how_they_end(world: World, site: Site) -> None:
+    settings = quick()
+    settings.execution.max_workers = 1
+
+    @ctl.on.create(KEX.plural, id="good")
+    def good(**_: Any) -> None: ...
+
+    @ctl.on.create(KEX.plural, id="slow", retries=2, backoff=5)
+    async def slow(retry: int, **_: Any) -> None:
+        await asyncio.sleep(0.5)
+        raise ValueError("always")
+
+    @ctl.on.create(KEX.plural, id="careless", errors=ctl.ErrorsMode.IGNORED)
+    async def careless(**_: Any) -> None:
+        raise ValueError("never mind")
+
+    @ctl.on.create(KEX.plural, id="parent")
+    async def parent(**_: Any) -> None:
+        @ctl.subhandler(id="child")
+        async def child(retry: int, **_: Any) -> None:
+            if not retry:
+                raise ctl.TemporaryError("later", delay=1)
+
+    @ctl.on.update(KEX.plural, id="unused")
+    async def unused(**_: Any) -> None: ...
+
+    @ctl.daemon(KEX.plural, id="forever")
+    async def forever(stopped: Any, **_: Any) -> None:
+        await stopped.wait()
+
+    @ctl.timer(KEX.plural, id="often", interval=10)
+    def often(**_: Any) -> None: ...
+
+    async with world.running(http=site.http, settings=settings):
+        await world.create()
+        await world.handled()
+        found = await site.samples()
+        created = await site.get("/metrics")
+    calls = {
+        name.removeprefix("ctl_handler_calls_total"): value
+        for name, value in found.items()
+        if name.startswith("ctl_handler_calls_total{") and value
+    }
+    assert calls == {
+        '{handler="good",kind="change",outcome="succeeded"}': 1,
+        '{handler="slow",kind="change",outcome="retried"}': 1,
+        '{handler="slow",kind="change",outcome="failed"}': 1,
+        '{handler="careless",kind="change",outcome="ignored"}': 1,
+        '{handler="parent",kind="change",outcome="waiting"}': 1,
+        '{handler="parent",kind="change",outcome="succeeded"}': 1,
+        '{handler="parent/child",kind="change",outcome="retried"}': 1,
+        '{handler="parent/child",kind="change",outcome="succeeded"}': 1,
+        '{handler="often",kind="timer",outcome="succeeded"}': calls[
+            '{handler="often",kind="timer",outcome="succeeded"}'
+        ],
+    }
+    assert found['ctl_handler_calls_total{handler="unused",kind="change",outcome="failed"}'] == 0
+    assert found['ctl_handler_duration_seconds_sum{handler="slow",kind="change"}'] == pytest.approx(1.0, abs=0.01)
+    assert found['ctl_handler_calls_in_progress{handler="forever",kind="daemon"}'] == 1
+    assert (found["ctl_daemons"], found["ctl_timers"]) == (1, 1)
+    assert found['ctl_pool_threads{pool="handlers"}'] == 1
+    assert found['ctl_pool_wait_seconds_count{pool="handlers"}'] >= 2
+    assert created[0] == 200
+
+
+async def test_two_operators_in_one_loop_count_apart(world: World, site: Site) -> None:
+    @ctl.on.create(KEX.plural, id="good")
+    async def good(**_: Any) -> None: ...
+
+    other, mine, theirs = Site(), world.registry, type(world.registry)()
+
+    @ctl.on.create(PLAIN.plural, id="other", registry=theirs)
+    async def elsewhere(**_: Any) -> None: ...
+
+    async with world.running(http=site.http, registry=mine), world.running(http=other.http, registry=theirs):
+        await world.create()
+        await world.handled()
+        assert (await site.samples())['ctl_handler_calls_total{handler="good",kind="change",outcome="succeeded"}'] == 1
+        assert not [name for name in await other.samples() if 'handler="good"' in name]
