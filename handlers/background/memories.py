@@ -114,6 +114,11 @@ class Memories:
         for memory in self._by_uid.values():
             memory.renew()
 
+    def unlearn(self) -> None:
+        """Others may have handled objects meanwhile: what these say of it counts from now on, and not what we know."""
+        for memory in self._by_uid.values():
+            memory.known.unlearn()
+
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone; nothing happens when nothing is."""
         self._by_uid.pop(uid, None)

@@ -1,0 +1,135 @@
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctl.client.patches import merge_patch
+from ctl.handlers.causation.patch import Patch
+from ctl.handlers.causation.views import Body
+from ctl.handlers.storage.baseline import RESTORING, Baseline, Known, digest
+from ctl.handlers.storage.diffbase import (
+    AnnotationsDiffBaseStorage,
+    DiffBaseStorage,
+    MultiDiffBaseStorage,
+    StatusDiffBaseStorage,
+)
+from ctl.handlers.storage.naming import StoredStateError
+from ctl.handlers.storage.progress import SmartProgressStorage
+
+STORAGES: list[DiffBaseStorage] = [
+    AnnotationsDiffBaseStorage(),
+    AnnotationsDiffBaseStorage(prefix="my.example.com"),
+    AnnotationsDiffBaseStorage(prefix="kopf.example.com"),
+    StatusDiffBaseStorage(),
+    MultiDiffBaseStorage([StatusDiffBaseStorage(), AnnotationsDiffBaseStorage(prefix="my.example.com")]),
+]
+
+specs = st.dictionaries(st.sampled_from("abc"), st.integers(0, 3) | st.none(), max_size=3)
+
+
+def _baseline(storage: DiffBaseStorage | None = None, **kwargs: Any) -> Baseline:
+    return Baseline(storage or AnnotationsDiffBaseStorage(), SmartProgressStorage(), frozenset(), **kwargs)
+
+
+def _body(spec: Any, uid: str = "u1", **annotations: str) -> dict[str, Any]:
+    metadata = {"name": "n", "uid": uid, **({"annotations": annotations} if annotations else {})}
+    return {"apiVersion": "a/v1", "kind": "A", "metadata": metadata, "spec": spec}
+
+
+def _kept(baseline: Baseline, raw: dict[str, Any], *, thrift: int = 0, size: int = 0) -> dict[str, Any]:
+    body, patch = Body(raw), Patch()
+    baseline.keep(body, patch, baseline.essence(body), baseline.room(size), thrift)
+    return merge_patch(raw, patch)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("thrift", [0, 1])
+def test_what_is_kept_is_recalled_and_is_no_part_of_the_essence(storage: DiffBaseStorage, thrift: int) -> None:
+    baseline = _baseline(storage)
+    raw = _body({"a": 1})
+    essence = baseline.essence(Body(raw))
+    kept = _kept(baseline, raw, thrift=thrift)
+    body = Body(kept)
+    assert baseline.essence(body) == essence
+    assert baseline.is_on(body)
+    found = baseline.recall(body, essence, Known())
+    assert (found.essence, found.misplaced, found.compact) == (essence, False, thrift == 1)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_the_forms_replace_each_other_and_both_can_be_removed(storage: DiffBaseStorage) -> None:
+    baseline = _baseline(storage)
+    full = _kept(baseline, _body({"a": 1}))
+    brief = _kept(baseline, full, thrift=1)
+    assert brief != full
+    assert storage.fetch(body=Body(brief)) is None
+    assert _kept(baseline, brief) in (full, {**full, "metadata": {**full["metadata"], "annotations": {}}})
+    for raw in (full, brief):
+        patch = Patch()
+        baseline.disown(Body(raw), patch, ["handler"])
+        assert not baseline.is_on(Body(merge_patch(raw, patch)))
+
+
+@given(specs, specs, specs)
+def test_the_process_outweighs_what_is_not_of_the_object(handled: Any, now: Any, copied: Any) -> None:
+    baseline, known = _baseline(), Known()
+    known.learn(baseline.essence(Body(_body(handled))))
+    new = baseline.essence(Body(_body(now)))
+    stripped = baseline.recall(Body(_body(now)), new, known)
+    assert (stripped.essence == new) is (handled == now or new == {})
+    annotations = _kept(baseline, _body(copied))["metadata"]["annotations"]
+    body = Body(_body(now, **annotations))
+    found = baseline.recall(body, new, known)
+    expected = now if handled == now else copied
+    assert found.essence == baseline.essence(Body(_body(expected)))
+
+
+@given(specs, specs)
+def test_a_kept_state_is_recalled_for_its_own_digest_only(handled: Any, other: Any) -> None:
+    baseline, known = _baseline(), Known()
+    essence = baseline.essence(Body(_body(handled)))
+    known.learn(essence, keep=True)
+    assert known.recalled(digest(essence)) == essence
+    foreign = baseline.essence(Body(_body(other)))
+    assert known.recalled(digest(foreign)) == (essence if foreign == essence else None)
+
+
+def test_a_digest_does_not_depend_on_the_order_of_keys() -> None:
+    assert digest({"a": 1, "b": {"c": 2, "d": [1, 2]}}) == digest({"b": {"d": [1, 2], "c": 2}, "a": 1})
+
+
+def test_who_has_forgotten_believes_the_object() -> None:
+    baseline, known = _baseline(), Known()
+    known.learn(baseline.essence(Body(_body({"a": 1}))))
+    known.unlearn()
+    new = baseline.essence(Body(_body({"a": 1})))
+    assert baseline.recall(Body(_body({"a": 1})), new, known).essence is None
+
+
+def test_a_removed_diff_base_is_put_back_ever_more_seldom() -> None:
+    known, now, times = Known(), 1000.0, []
+    for _ in range(12):
+        wait = known.until_restored(now)
+        while wait:
+            now += wait
+            wait = known.until_restored(now)
+        times.append(now)
+        now += 1
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert pauses[:3] == [RESTORING[0], 2 * RESTORING[0], 4 * RESTORING[0]]
+    assert pauses[-1] == RESTORING[1]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"uid": "u1"}', '{"uid": "u1", "digest": "x"}'])
+def test_a_foreign_digest_is_told(text: str) -> None:
+    body = Body(_body({}, **{"kopf.zalando.org/last-handled-digest": text}))
+    with pytest.raises(StoredStateError, match="last-handled-digest"):
+        _baseline().recall(body, {}, Known())
+
+
+def test_a_state_that_fits_nowhere_is_left_to_the_process() -> None:
+    raw = _body({"a": 1}, foreign="x" * (256 * 1024 - 50))
+    assert _kept(_baseline(), raw) == raw
+    assert _kept(_baseline(), _body({"a": 1}), thrift=2) == _body({"a": 1})
