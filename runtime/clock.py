@@ -26,6 +26,11 @@ def now() -> datetime:
     return _Wall.source()
 
 
+def is_replaced() -> bool:
+    """Whether wall time comes from another source than the system. Threads with loops of their own then live in another time."""
+    return _Wall.source is not _system
+
+
 @contextlib.contextmanager
 def replaced(source: Callable[[], datetime]) -> Iterator[None]:
     """Take wall time from another source while the context lasts; contexts nest. The source gives aware times in UTC."""

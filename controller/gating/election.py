@@ -1,36 +1,26 @@
 """Take part in the election of a leader by a Lease: drive the rules against the API, and open or close a gate accordingly."""
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...client.errors import AlreadyExists, APIError, Conflict, Forbidden, NotFound, RequestError
-from ...client.objects import Object
-from ...client.resources import Resource
 from ...client.rest import Client
-from ...client.watch import WatchOptions
 from ...runtime import clock
-from ...runtime.backoff import Backoff
 from ...runtime.metrics import Family, Sample
 from ...runtime.tasks import Tasks
 from .gates import Callback
+from .lease import LEASES, LeaseName, LeaseObject
 from .leases import Candidate, LeaseRules, Record
 from .valve import Valve
+from .written import Legacy, Versions, read
+
+__all__ = ["LEASES", "Election", "ElectionSettings", "Owner"]
 
 _logger = logging.getLogger("ctl.leadership")
-
-LEASES = Resource(
-    "coordination.k8s.io",
-    "v1",
-    "leases",
-    kind="Lease",
-    singular="lease",
-    namespaced=True,
-    verbs=frozenset({"get", "create", "update"}),
-)
 
 STATUS = Family(
     "leader_election_master_status",
@@ -44,6 +34,17 @@ SLOW_PATH = Family(
     "counter",
     ("name",),
 )
+SECONDS_LEFT = Family(
+    "ctl_leadership_seconds_left",
+    "For how many seconds this process may act without another renewal of the lease; 0 while it does not lead.",
+    "gauge",
+    ("name",),
+)
+FILES, RESOURCES = "ctl.dev/files", "ctl.dev/resources"
+"""The annotations that say whose lease it is: comma-separated."""
+
+RELEASE_PAUSE = 0.2
+"""Seconds between attempts to give a lease back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,21 @@ class ElectionSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Put on the Lease when this participant makes it or takes it over."""
     annotations: Mapping[str, str] = field(default_factory=dict)
+    """The same. `FILES` and `RESOURCES` among them are compared with those of another holder."""
     release_on_stop: bool = True
     """Give the lease back at the end, so that another takes over at once instead of after its duration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What an election asks of the process that it is for; in the loop of the election."""
+
+    may_renew: Callable[[], bool] = lambda: True
+    """Whether the process is in a state to lead; else the lease is neither renewed nor taken."""
+    notes: Callable[[], Mapping[str, str]] = dict
+    """Annotations that are new at each write."""
+    inherit: Callable[[Versions], object] = lambda _: None
+    """Take in what a predecessor wrote, before the lease is taken over."""
 
 
 class Election:
@@ -70,19 +84,26 @@ class Election:
     jittered retry period.
     """
 
-    def __init__(self, client: Client, settings: ElectionSettings) -> None:
+    def __init__(self, client: Client, settings: ElectionSettings, owner: Owner = Owner()) -> None:
         self.settings = settings
+        self.term = 0
+        """How often this process has begun to lead."""
+        self.legacy = Legacy()
+        """What predecessors left, as it was found when this process began to lead."""
         self.slow_path = 0
         """How often a renewal had to read the lease first."""
-        self._client = client
+        self._owner = owner
+        self._which = LeaseName(settings.name, settings.namespace, settings.labels, settings.annotations)
+        self._lease = LeaseObject(client, self._which)
         self._candidate = Candidate(settings.identity, settings.rules)
         self._valve = Valve()
         self._tasks = Tasks(f"election {settings.name}")
-        # The Lease as it was read or written last; its version guards the next write.
-        self._lease: Object | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # The legacy, if the lease is won; None: nothing was tried since it was won last.
+        self._claim: Legacy | None = None
         self._changed = asyncio.Event()
         self._holder: str | None = None
-        self._denied = False
+        self._denied = self._warned = False
 
     # The gate.
 
@@ -105,73 +126,106 @@ class Election:
         record = self._candidate.record
         return record.holder or None if record is not None else None
 
-    def left(self, now: clock.Instant) -> float:
-        """For how many seconds this process may act without another renewal."""
-        return self._candidate.left(now)
+    @property
+    def time(self) -> float:
+        """The time of the election's loop. From any thread, after the start."""
+        assert self._loop is not None
+        return self._loop.time()
+
+    def left(self) -> float:
+        """For how many seconds this process may act without another renewal, by the clocks as they are now. From any thread."""
+        return 0.0 if self._loop is None else self._candidate.left(clock.Instant(self._loop.time(), clock.now()))
+
+    def resign(self, term: int) -> None:
+        """End a term, if it lasts, in which the owner has ceased to act; the lease is then won anew. From any thread, after the start."""
+        assert self._loop is not None
+        # A closed loop has no term any more.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._resign, term)
+
+    def _resign(self, term: int) -> None:
+        if self.term == term and self._valve.is_open:
+            self._candidate.lose()
+            self._valve.revoke()
+            self._changed.set()
 
     # The component.
 
     @property
     def name(self) -> str:
         """What it is called in the log."""
-        return f"election {self.settings.namespace}/{self.settings.name}"
+        return f"election {self._which}"
 
     async def start(self) -> None:
         """Begin to take part. Raises Forbidden when the lease may not be read, and NotFound when its namespace does not exist."""
+        self._loop = asyncio.get_running_loop()
         await self._read()
         self._tasks.spawn(self._take_part(), name="lease")
-        self._tasks.spawn(self._follow(), name="watch")
+        self._tasks.spawn(self._lease.follow(self._heard, self.settings.rules.retry_period), name="watch")
 
     async def stop(self, grace: float) -> None:
         """Close the gate and give the lease back. To be called when everything that acts under it has stopped."""
         await self._tasks.stop(min(grace, 1.0))
-        record = self._candidate.release(clock.now()) if self._valve.is_open else None
+        held = self._valve.is_open
         self._candidate.lose()
         self._valve.revoke()
-        if record is None or not self.settings.release_on_stop:
+        if not held or not self.settings.release_on_stop:
             return
         try:
             async with asyncio.timeout(max(1.0, min(grace, self.settings.rules.renew_deadline))):
-                await self._release(record)
-        except (APIError, RequestError, TimeoutError) as error:
-            _logger.warning(
-                "The lease %s/%s could not be released; others wait for its end: %s",
-                self.settings.namespace,
-                self.settings.name,
-                error,
-            )
+                await self._release()
+        except TimeoutError:
+            _logger.warning("The lease %s could not be released in time; others wait for its end.", self._which)
 
-    async def _release(self, record: Record) -> None:
-        try:
-            await self._write(record)
-        except Conflict:
-            await self._read()
-            if self.holder == self.settings.identity:
+    async def _release(self) -> None:
+        """Until the time is over: it spares others the wait for the whole duration."""
+        known = True
+        while True:
+            try:
+                if not known:
+                    await self._read()
+                record = self._candidate.release(clock.now())
+                if record is None:
+                    return
                 await self._write(record)
-        _logger.info("The lease %s/%s is released.", self.settings.namespace, self.settings.name)
+            except (Conflict, NotFound):
+                known = False
+            except (APIError, RequestError) as error:
+                _logger.debug("The lease %s is not released yet: %r", self._which, error)
+                known = False
+                await asyncio.sleep(RELEASE_PAUSE)
+            else:
+                _logger.info("The lease %s is released.", self._which)
+                return
 
     # Taking part.
 
     async def _take_part(self) -> None:
-        rules, candidate = self.settings.rules, self._candidate
         while True:
-            leading = candidate.holds(clock.instant())
-            # Whatever hangs must not outlive the time in which we may act.
-            limit = candidate.left(clock.instant()) if leading else rules.renew_deadline
-            try:
-                async with asyncio.timeout(limit):
-                    await self._attempt(leading=leading)
-            except (APIError, RequestError, TimeoutError) as error:
-                self._report(error)
+            if self._owner.may_renew():
+                try:
+                    await self._attempt_in_time()
+                except (APIError, RequestError, TimeoutError) as error:
+                    self._report(error)
+                except Exception:
+                    # A login that fails, for one: the election outlives whatever it is.
+                    _logger.exception("Taking part in the election of %s failed unexpectedly.", self._which)
             self._judge()
             await self._pause()
 
+    async def _attempt_in_time(self) -> None:
+        """What hangs must not outlive the time in which we may act, and leaves time for a second attempt where there is some."""
+        left, limit = self.left(), max(1.0, self.settings.rules.renew_deadline / 2)
+        async with asyncio.timeout(min(limit, left) if left > 0 else limit):
+            await self._attempt(leading=left > 0)
+
     async def _attempt(self, *, leading: bool) -> None:
+        self._changed.clear()
         if not leading:
-            self._changed.clear()
             await self._read()
             if self._candidate.vacant_in(_monotonic()) > 0:
                 return
+            self._note_claim()
         try:
             await self._write(self._candidate.proposal(clock.now()))
         except (Conflict, AlreadyExists, NotFound):
@@ -181,35 +235,40 @@ class Election:
             if leading and self.holder == self.settings.identity:
                 await self._write(self._candidate.proposal(clock.now()))
 
+    def _note_claim(self) -> None:
+        """Remember what was there before us. A claim of ours that was stored, with its answer lost, remains what it was."""
+        if self._claim is None or self.holder != self.settings.identity:
+            self._claim = Legacy(read(self._lease.annotations), self._candidate.acting_until)
+            self._owner.inherit(self._claim.written)
+
     async def _pause(self) -> None:
-        """Wait for the next attempt; those who wait are woken by a change of the lease."""
+        """Wait for the next attempt, or for a change of the lease that matters."""
         rules, candidate = self.settings.rules, self._candidate
         now = clock.instant()
         if candidate.holds(now):
-            await asyncio.sleep(min(rules.retry_period, candidate.left(now)))
-            self._judge()
-            return
-        # Spread: not all who wait shall ask at the same moment.
-        wait = rules.retry_period * (1.0 + rules.jitter * random.random())
-        vacant = candidate.vacant_in(now.monotonic)
-        if 0 < vacant < wait:
-            wait = vacant + random.random() * rules.retry_period / 10
+            wait = min(rules.retry_period, candidate.left(now))
+        else:
+            # Spread: not all who wait shall ask at the same moment.
+            wait = rules.retry_period * (1.0 + rules.jitter * random.random())
+            vacant = candidate.vacant_in(now.monotonic)
+            if 0 < vacant < wait:
+                wait = vacant + random.random() * rules.retry_period / 10
         try:
             async with asyncio.timeout(wait):
                 await self._changed.wait()
         except TimeoutError:
-            return
+            self._judge()
 
     def _judge(self) -> None:
         """Open or revoke the gate according to the rules, and tell the log who leads."""
         if self.holder != self._holder:
             self._holder = self.holder
-            _logger.info(
-                "The lease %s/%s is held by %s.", self.settings.namespace, self.settings.name, self._holder or "nobody"
-            )
+            _logger.info("The lease %s is held by %s.", self._which, self._holder or "nobody")
         if self._candidate.holds(clock.instant()):
             if not self._valve.is_open:
                 _logger.info("Leading as %s.", self.settings.identity)
+                self.term += 1
+                self.legacy, self._claim = self._claim or Legacy(), None
                 self._valve.open()
         elif self._valve.is_open:
             _logger.warning(
@@ -222,85 +281,49 @@ class Election:
         level = logging.WARNING if self._valve.is_open or not self._denied else logging.DEBUG
         if isinstance(error, Forbidden):
             self._denied = True
-        _logger.log(
-            level,
-            "The lease %s/%s could not be read or written: %r",
-            self.settings.namespace,
-            self.settings.name,
-            error,
-        )
+        _logger.log(level, "The lease %s could not be read or written: %r", self._which, error)
 
-    # The API.
+    # The Lease.
 
     async def _read(self) -> None:
-        try:
-            lease = await self._client.get(LEASES, self.settings.name, self.settings.namespace, channel="renewal")
-        except NotFound:
-            lease = None
-        self._take(lease)
-
-    def _take(self, lease: Object | None) -> None:
-        self._lease = lease
-        self._candidate.observe(None if lease is None else Record.from_spec(lease.body().get("spec")), _monotonic())
+        self._candidate.observe(await self._lease.read(), _monotonic())
+        self._compare()
 
     async def _write(self, record: Record) -> None:
-        settings, known = self.settings, self._lease
-        body = self._body(record)
         self._candidate.sending(record, clock.instant())
-        if known is None:
-            stored = await self._client.create(LEASES, body, settings.namespace, retry=False, channel="renewal")
-        else:
-            stored = await self._client.replace(
-                LEASES, body, namespace=settings.namespace, name=settings.name, channel="renewal"
-            )
-        self._lease = stored
+        await self._lease.write(record, self._owner.notes())
         self._candidate.confirmed()
 
-    def _body(self, record: Record) -> dict[str, Any]:
-        settings = self.settings
-        body: dict[str, Any] = {} if self._lease is None else self._lease.body()
-        metadata = body.setdefault("metadata", {})
-        metadata.update(name=settings.name, namespace=settings.namespace)
-        if record.holder == settings.identity:
-            for name, ours in (("labels", settings.labels), ("annotations", settings.annotations)):
-                if ours:
-                    metadata[name] = {**(metadata.get(name) or {}), **ours}
-        body.update(apiVersion=LEASES.api_version, kind=LEASES.kind)
-        body["spec"] = {**(body.get("spec") or {}), **record.spec()}
-        return body
+    def _heard(self, record: Record | None) -> None:
+        # What is stored is read before anything is decided: the stream may lag behind. A leader's own renewals, heard of before
+        # their answers, are nothing to hurry for.
+        if not self._valve.is_open or record is None or record.holder != self.settings.identity:
+            self._changed.set()
 
-    async def _follow(self) -> None:
-        """Hear of changes of the lease at once. Without the right to watch, or while that fails, there is the reading."""
-        delays = Backoff(initial=self.settings.rules.retry_period).start()
-        options = WatchOptions(
-            field_selector=f"metadata.name={self.settings.name}", timeout_seconds=300, idle_timeout=330
-        )
-        while True:
-            try:
-                async with self._client.watch(LEASES, self.settings.namespace, options) as stream:
-                    async for events in stream:
-                        for event in events:
-                            self._heard(event.type, event.object)
-            except Forbidden:
-                _logger.info("Leases may not be watched; they are read every %s s.", self.settings.rules.retry_period)
-                return
-            except (APIError, RequestError) as error:
-                _logger.debug("The watch of the lease ended: %r", error)
-            await asyncio.sleep(delays.next(_monotonic(), random.random()))
-
-    def _heard(self, kind: str, lease: Object) -> None:
-        known = self._lease
-        if kind == "BOOKMARK" or (
-            known is not None and kind != "DELETED" and known.resource_version == lease.resource_version
-        ):
+    def _compare(self) -> None:
+        """Warn once when the lease seems to be that of another operator."""
+        if self._warned or self.holder in {None, self.settings.identity}:
             return
-        # What is stored is read before anything is decided: the stream may lag behind.
-        self._changed.set()
+        theirs, ours = self._lease.annotations, self.settings.annotations
+        for what, name in (("files", FILES), ("resources", RESOURCES)):
+            if name in ours and name in theirs and ours[name] != theirs[name]:
+                self._warned = True
+                _logger.warning(
+                    "Is %s another operator? It holds the lease %s with the %s %s; those of this one are %s. "
+                    "Two operators need two leases: give one of them a name of its own.",
+                    self.holder,
+                    self._which,
+                    what,
+                    theirs[name],
+                    ours[name],
+                )
+                return
 
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
         yield Sample(STATUS, (self.settings.name,), int(self.is_open))
         yield Sample(SLOW_PATH, (self.settings.name,), self.slow_path)
+        yield Sample(SECONDS_LEFT, (self.settings.name,), self.left())
 
 
 def _monotonic() -> float:

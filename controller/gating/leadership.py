@@ -1,7 +1,11 @@
 """Leadership is the gate of those who act only while they hold a Lease, and the fence before what they write."""
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ...client.endpoint import Access, AccessSource
 from ...client.resources import Resource
@@ -9,9 +13,23 @@ from ...client.rest import Client
 from ...client.settings import ClientSettings
 from ...runtime import clock
 from ...runtime.metrics import Sample
-from .election import Election, ElectionSettings
-from .gates import Callback
+from .bridge import BridgedSource
+from .election import FILES, RESOURCES, Election, ElectionSettings, Owner
+from .gates import Callback, Copy, Turn
 from .leases import LeaseRules
+from .pulse import Pulse
+from .threads import LoopThread
+from .valve import Valve
+from .written import WRITTEN, Legacy, Written
+
+_logger = logging.getLogger("ctl.leadership")
+
+T = TypeVar("T")
+
+LATE = 30.0
+"""After how many seconds, and then how often, the log says which copy is waited for."""
+EXTRA = 2.0
+"""Seconds beyond its grace that a stop may take: for the connections and the thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +48,38 @@ class LeadershipSettings:
     release_on_stop: bool = True
     """Give the lease back at the end, so that another takes over at once instead of after its duration."""
     files: tuple[str, ...] = ()
-    """The files and modules of the operator; on the Lease, so that another operator with the same lease is found out."""
+    """The files and modules of the operator: noted on the Lease, so that another operator with the same lease is found out."""
     resources: tuple[str, ...] = ()
-    """What the operator handles, as names of resources; for the same purpose."""
+    """What the operator handles, for the same purpose."""
     stall_limit: float = 60.0
     """When the owner's loop has not turned for so long, the lease is renewed no more."""
     thread: bool | None = None
-    """Whether the lease is renewed by a thread of its own; None: yes, unless the time of the process is not the system's."""
+    """Whether the lease is renewed by a thread of its own; None: yes, unless the process lives in another time than the system's."""
+
+    def election(self) -> ElectionSettings:
+        """What the election is told."""
+        noted = {FILES: ",".join(sorted(self.files)), RESOURCES: ",".join(sorted(self.resources))}
+        return ElectionSettings(
+            name=self.name,
+            namespace=self.namespace,
+            identity=self.identity,
+            rules=self.rules,
+            labels=self.labels,
+            annotations={**{name: text for name, text in noted.items() if text}, **self.annotations},
+            release_on_stop=self.release_on_stop,
+        )
 
 
 class Leadership:
-    """A gate (`is_open`, `wait_open`, `subscribe`), a component (`start`, `stop`), and the fence of the client that writes."""
+    """A gate, open while this process leads; the fence of the clients that write; and a component with a start and a stop.
+
+    Promised, besides what `Election` promises: the lease is renewed by a thread with connections of its own, so that nothing that blocks the
+    owner's loop loses it, unless that lasts for `stall_limit` seconds. The gate tells its changes in the owner's loop; `left` is right from
+    any thread at any time, also before the loop has heard of a loss. `catch_up` lets nobody act by a copy that is older than
+    what predecessors wrote.
+
+    Belongs to the loop in which it is started, except for `term`, `left` and `wrote`, which may be called from any thread.
+    """
 
     def __init__(
         self,
@@ -49,70 +88,216 @@ class Leadership:
         client_settings: ClientSettings = ClientSettings(),  # noqa: B008 - frozen
     ) -> None:
         self.settings = settings
-        self._client = Client(access, client_settings)
-        self._election = Election(
-            self._client,
-            ElectionSettings(
-                settings.name,
-                settings.namespace,
-                settings.identity,
-                settings.rules,
-                settings.labels,
-                settings.annotations,
-                settings.release_on_stop,
-            ),
-        )
+        self.written = Written()
+        """What is left to the successor."""
+        self._access = access
+        self._client_settings = client_settings
+        self._valve = Valve()
+        self._thread: LoopThread | None = None
+        self._client: Client | None = None
+        self._election: Election | None = None
+        # Of the gate as its subscribers know it: the term of the election, and what its predecessors left, in the owner's time.
+        self._term = 0
+        self._legacy = Legacy()
+        self._timer: asyncio.TimerHandle | None = None
+        self._stalled = False
 
     # The gate.
 
     @property
     def is_open(self) -> bool:
-        """Whether this process leads."""
-        return self._election.is_open
+        """Whether this process leads, at this very moment."""
+        return self.left() > 0
 
     async def wait_open(self) -> None:
         """Wait until this process leads."""
-        await self._election.wait_open()
+        while not self.is_open:
+            self._look()
+            await self._valve.wait_open()
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
         """Be told of each change, in the owner's loop; call what is given back to end that."""
-        return self._election.subscribe(callback)
+        return self._valve.subscribe(callback)
 
     @property
     def holder(self) -> str | None:
         """Who holds the lease, as far as this process has seen; None: nobody."""
-        return self._election.holder
+        return None if self._election is None else self._election.holder
+
+    async def catch_up(self, copy: Copy) -> None:
+        """Wait until a copy shows what predecessors have written; for as long as it takes, since to act before would be to act on the past.
+
+        What the copy's watch does not bring is listed. The log says what is waited for.
+        """
+        name, legacy = copy.resource.name, self._legacy
+        task = asyncio.ensure_future(copy.catch_up(legacy.written.get(name, ""), legacy.until))
+        waited = 0.0
+        try:
+            while not (await asyncio.wait({task}, timeout=LATE))[0]:
+                waited += LATE
+                _logger.warning(
+                    "Taking over from a former leader: nothing is attempted by the copy of %r, which for %d s could not be "
+                    "brought up to what was written before (%s). Look at the state of its informer.",
+                    copy.resource,
+                    waited,
+                    legacy.written.get(name) or "an unknown version",
+                )
+            if task.result():
+                _logger.info("Taking over: %r was listed anew.", copy.resource)
+        finally:
+            task.cancel()
 
     # The fence; from any thread.
 
     @property
     def term(self) -> int:
         """Which time of leading this is."""
-        return 1
+        return self._term
 
-    def left(self) -> float | None:
+    def left(self) -> float:
         """For how many seconds writes may be made without another renewal; 0 while this process does not lead."""
-        return self._election.left(clock.instant())
+        election = self._election
+        # A term that the subscribers have not heard of is not theirs to act in.
+        if election is None or not self._valve.is_open or election.term != self._term:
+            return 0.0
+        return election.left()
 
     def wrote(self, resource: Resource, version: str | None) -> None:
-        """Take notice of a write, for the successor."""
+        """Take notice of a write, for the successor; None: it may have been applied, and nobody knows as which version."""
+        self.written.note(resource, version)
 
     # The component.
 
     @property
     def name(self) -> str:
         """What it is called in the log."""
-        return self._election.name
+        return f"leadership {self.settings.namespace}/{self.settings.name}"
 
     async def start(self) -> None:
         """Begin to take part. Raises Forbidden when the lease may not be read, and NotFound when its namespace does not exist."""
-        await self._election.start()
+        home = asyncio.get_running_loop()
+        source: Access | AccessSource = self._access
+        pulse: Pulse | None = None
+        if await self._wants_thread():
+            self._thread = LoopThread(self.name)
+            pulse = Pulse(home, self.settings.stall_limit)
+            if not isinstance(source, Access):
+                source = BridgedSource(source, home)
+        self._client = Client(source, self._client_settings)
+        owner = Owner(
+            may_renew=lambda: pulse is None or self._is_alive(pulse),
+            notes=lambda: {WRITTEN: self.written.text()},
+            inherit=self.written.inherit,
+        )
+        election = self._election = Election(self._client, self.settings.election(), owner)
+        election.subscribe(lambda turn: self._pass_on(turn, election, home))
+        try:
+            if self._thread is not None:
+                await self._thread.start()
+            await self._there(election.start())
+        except BaseException:
+            await self._close()
+            raise
+
+    async def _wants_thread(self) -> bool:
+        wanted = self.settings.thread if self.settings.thread is not None else not clock.is_replaced()
+        if not wanted or isinstance(self._access, Access):
+            return wanted and not (isinstance(self._access, Access) and self._has_session(self._access))
+        return not self._has_session(await self._access.access())
+
+    @staticmethod
+    def _has_session(access: Access) -> bool:
+        if access.session is not None:
+            _logger.info(
+                "%s gave a ready HTTP session, which belongs to this loop: the lease is renewed here, and lost when a handler "
+                "blocks the loop for too long.",
+                access.origin,
+            )
+        return access.session is not None
+
+    def _is_alive(self, pulse: Pulse) -> bool:
+        """In the loop of the election: whether the owner's loop turns."""
+        assert self._election is not None
+        alive = pulse.feel(self._election.time)
+        if alive:
+            self._stalled = False
+        elif not self._stalled:
+            self._stalled = True
+            _logger.error(
+                "The loop of this process has not turned for %g s: the lease is renewed no more. Something blocks it.",
+                self.settings.stall_limit,
+            )
+        return alive
+
+    async def _there(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Carry out something of the election, in its loop."""
+        return await (coro if self._thread is None else self._thread.call(coro))
 
     async def stop(self, grace: float) -> None:
-        """Close the gate and give the lease back. To be called when everything that acts under it has stopped."""
-        await self._election.stop(grace)
-        await self._client.close()
+        """Close the gate and give the lease back. To be called when everything that acts under it has stopped: after the last write."""
+        try:
+            if self._election is not None:
+                async with asyncio.timeout(grace + EXTRA):
+                    await self._there(self._election.stop(grace))
+        except (TimeoutError, RuntimeError) as error:
+            _logger.warning("%s did not end in time; others wait for the end of the lease: %r", self.name, error)
+        finally:
+            if self._valve.is_open:
+                self._valve.revoke()
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        client, self._client = self._client, None
+        if client is not None and (self._thread is None or self._thread.runs):
+            await self._there(client.close())
+        if self._thread is not None and not await self._thread.stop():
+            _logger.warning("The thread of %s did not end in time and is abandoned.", self.name)
+
+    # From the election.
+
+    def _pass_on(self, turn: Turn, election: Election, home: asyncio.AbstractEventLoop) -> None:
+        """In the loop of the election: have the owner's loop hear of a change."""
+        term, legacy, time = election.term, election.legacy, election.time
+        silence = None if legacy.until is None else time - legacy.until
+        # The loop may be closed without a stop: then there is nobody to tell.
+        with contextlib.suppress(RuntimeError):
+            home.call_soon_threadsafe(self._told, turn, term, legacy, silence)
+
+    def _told(self, turn: Turn, term: int, legacy: Legacy, silence: float | None) -> None:
+        assert self._election is not None
+        if turn is not Turn.OPENED:
+            if self._valve.is_open:
+                self._valve.revoke()
+            return
+        if self._election.term != term or self._election.left() <= 0:
+            # Over before it was heard of.
+            self._election.resign(term)
+            return
+        now = asyncio.get_running_loop().time()
+        self._legacy = Legacy(legacy.written, None if silence is None else now - silence)
+        self._term = term
+        self._valve.open()
+        self._look()
+
+    def _look(self) -> None:
+        """Revoke at the deadline, also when the thread that should say so does not."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._valve.is_open:
+            return
+        left = self.left()
+        if left <= 0:
+            # The election may have had its renewal a moment too late, and know nothing of this.
+            if self._election is not None:
+                self._election.resign(self._term)
+            self._valve.revoke()
+        else:
+            # Not sooner than clocks can tell: what is left may be less than their resolution.
+            self._timer = asyncio.get_running_loop().call_later(max(left, 0.001), self._look)
 
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
-        return self._election.samples()
+        return iter(()) if self._election is None else self._election.samples()

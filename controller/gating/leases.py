@@ -7,6 +7,9 @@ The two sides err on opposite sides, each on the safe one. The holder counts fro
 and monotonic clocks (it may have slept), and ends after the renew deadline. Others count from after they received the record, by the
 monotonic clock alone (a wall clock that is set forward must not end somebody's lease), and wait for the whole duration. So there are
 never two holders while clocks run at rates that differ by less than duration / renew deadline, 1.5 by default.
+
+A Lease that somebody deletes is not vacant to those who knew its holder: that one acts until it finds out, so they wait for the whole
+duration. Only one who begins to take part just then, and has never seen the Lease, does not know of it.
 """
 
 from collections.abc import Mapping
@@ -98,6 +101,8 @@ class Candidate:
         """The last record seen; None: there is no Lease."""
         # When, by the monotonic clock, the record was first seen as it is.
         self._seen = 0.0
+        # Who held the lease when it was deleted by somebody: that one may act until it finds out. None while there is a Lease.
+        self._bereft: Record | None = None
         # The write on its way, or whose answer was lost: the record and the moment before it was sent.
         self._sent: tuple[Record, Instant] | None = None
         # From when the lease is ours; None: it is not. Invariant: not None only if the last record known to be stored is ours.
@@ -109,6 +114,8 @@ class Candidate:
         A lost answer is found out here: if our write is what is stored, it succeeded when it was sent.
         """
         if record != self.record:
+            # Its holder may have renewed it just before.
+            self._bereft = self.record if record is None else None
             self.record = record
             self._seen = now
         if record is None or record.holder != self.identity:
@@ -118,10 +125,19 @@ class Candidate:
 
     def vacant_in(self, now: float) -> float:
         """Seconds until the lease may be taken, for all that is known; 0 is now."""
-        record = self.record
+        record = self.record or self._bereft
         if record is None or not record.holder or record.holder == self.identity:
             return 0.0
         return max(0.0, self._seen + (record.duration or self.rules.duration) - now)
+
+    @property
+    def acting_until(self) -> float | None:
+        """Up to which monotonic time the one that is known to hold the lease, or to have held it last, may have acted.
+
+        None: there was nobody, or it gave the lease back. A holder by our own name counts: it is an earlier life of ours.
+        """
+        record = self.record or self._bereft
+        return self._seen + self.rules.renew_deadline if record is not None and record.holder else None
 
     def proposal(self, wall: datetime) -> Record:
         """The record to write in order to acquire the lease or to renew it."""
@@ -151,9 +167,11 @@ class Candidate:
 
     def left(self, now: Instant) -> float:
         """For how many seconds we may still act without another renewal; 0 when the lease is not ours."""
-        if self._held_since is None:
+        # Read once: threads ask as well.
+        held_since = self._held_since
+        if held_since is None:
             return 0.0
-        return max(0.0, self.rules.renew_deadline - now.since(self._held_since))
+        return max(0.0, self.rules.renew_deadline - now.since(held_since))
 
     def holds(self, now: Instant) -> bool:
         """Whether we may act now."""

@@ -1,9 +1,12 @@
 """A valve is a gate that is opened and closed by hand."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from .gates import Callback, Turn
+
+_logger = logging.getLogger("ctl.controller")
 
 
 class Valve:
@@ -54,4 +57,8 @@ class Valve:
 
     def _tell(self, turn: Turn) -> None:
         for callback in tuple(self._callbacks.values()):
-            callback(turn)
+            try:
+                callback(turn)
+            except Exception:
+                # Another one may have attempts to end.
+                _logger.exception("A subscriber of a gate failed; the others are told all the same.")

@@ -181,4 +181,5 @@ async def test_metrics(client: Client) -> None:
         assert samples == {
             ("leader_election_master_status", "operator"): 1,
             ("leader_election_slowpath_total", "operator"): 0,
+            ("ctl_leadership_seconds_left", "operator"): pytest.approx(10, abs=2),
         }
