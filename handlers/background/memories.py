@@ -23,11 +23,12 @@ class Memory:
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
     write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
     `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
-    `failures`: consecutive attempts that ended with an error of ours or of the server; `throttled_until`: loop time.
+    `failures`: consecutive attempts that ended with an error of ours or of the server, `error` the last of these; `throttled_until`: loop time.
     """
 
     __slots__ = (
         "_memo",
+        "error",
         "failures",
         "fns",
         "handled_once",
@@ -40,9 +41,9 @@ class Memory:
         "unwritten",
     )
 
-    def __init__(self, *, initial: bool, known: Known) -> None:
+    def __init__(self, *, initial: bool, copied: bool = False) -> None:
         self.initial = initial
-        self.known = known
+        self.known = Known(copied=copied)
         self.handled_once = False
         self.seen: tuple[BodyEssence, ...] = ()
         self.progress: Mapping[str, Progress] = {}
@@ -50,6 +51,7 @@ class Memory:
         self.fns: list[PatchFn] = []
         self.observed: int | None = None
         self.failures = 0
+        self.error: str | None = None
         self.throttled_until: float | None = None
         self._memo: Any = None
 
@@ -102,7 +104,7 @@ class Memories:
         """
         memory = self._by_uid.get(uid)
         if memory is None:
-            memory = self._by_uid[uid] = Memory(initial=initial, known=Known(copied=copied))
+            memory = self._by_uid[uid] = Memory(initial=initial, copied=copied)
         return memory
 
     def find(self, uid: str) -> Memory | None:
