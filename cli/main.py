@@ -12,10 +12,14 @@ from .exiting import Process, end_with
 from .options import PREFIX
 
 _COMMANDS: Final[Mapping[str, str]] = {
+    "freeze": "Pause running operators until `ctl resume`, or for SECONDS.",
+    "resume": "Let operators go on that `ctl freeze` has paused.",
     "run": "Run the operator in FILES and modules until SIGINT or SIGTERM.",
     "sandbox": "Serve an embedded Kubernetes API, to try operators without a cluster.",
 }
-"""Each lives in the module of its name; the sentences are here so that the list of commands loads none of them."""
+"""Each lives in the module of its name or in that of _ELSEWHERE; the sentences are here so that the list of commands loads none
+of them."""
+_ELSEWHERE: Final[Mapping[str, str]] = {"freeze": "peering", "resume": "peering"}
 
 
 class _Commands(click.Group):
@@ -27,7 +31,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command = getattr(importlib.import_module(f".{cmd_name}", __package__), cmd_name)
+        module = _ELSEWHERE.get(cmd_name, cmd_name)
+        command = getattr(importlib.import_module(f".{module}", __package__), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from .._version import VERSION
 from ..client.access import load_access
 from ..handlers.endpoints import parse_http
 from ..handlers.operator import operator
@@ -66,11 +65,6 @@ class RunOptions:
             raise click.UsageError(str(exc)) from exc
         if self.leader_elect is False and (self.lease_name or self.lease_namespace):
             raise click.UsageError("--no-leader-elect needs no lease: leave --lease-name and --lease-namespace out.")
-        # Going on without it would be worse than not going on: peers that are not asked are acted against.
-        if self.peering:
-            raise click.UsageError(
-                f"--peering is not there yet in ctl {VERSION}: it comes with ctl 0.3. --standalone runs without peers."
-            )
 
 
 @click.command("run")
@@ -98,7 +92,14 @@ class RunOptions:
     default="auto",
     help="Show metrics and health there; `off`: nowhere.  [default: 8080 in a cluster, nowhere else]",
 )
-@click.option("-P", "--peering", cls=Option, metavar="NAME", help="Use this peering, and insist on it.")
+@click.option(
+    "-P",
+    "--peering",
+    cls=Option,
+    legacy=["PEERING_NAME"],
+    metavar="NAME",
+    help="Ask the peers of this peering object, and pause while there is none.  [default: `default`, if there is one]",
+)
 @click.option("-p", "--priority", cls=Option, type=int, help="Rank among the peers.")
 @click.option(
     "--leader-elect/--no-leader-elect",
@@ -183,6 +184,7 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         sources=(*options.paths, *options.modules),
         last_resort=last_resort(),
         standalone=options.standalone,
+        peering_name=options.peering,
         priority=DEV_PRIORITY if options.dev and options.priority is None else options.priority,
         clusterwide=everywhere,
         namespaces=options.namespaces,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...client.errors import AccessError, APIError, Forbidden, NotFound, RequestError
-from ...client.rest import Client
+from ...client.rest import Channel, Client
 from ...runtime import clock
 from ...runtime.backoff import Backoff
 from .peers import (
@@ -67,13 +67,15 @@ Records = Mapping[str, Mapping[str, Any] | None]
 """Records by identity; None takes one out."""
 
 
-async def write_records(client: Client, spot: Spot, name: str, records: Records) -> bool:
+async def write_records(
+    client: Client, spot: Spot, name: str, records: Records, *, channel: Channel = "renewal"
+) -> bool:
     """Merge records into a peering object; false when there is none. Raises the client's errors, TimeoutError after WRITE_SECONDS."""
     subresource = "status" if "status" in spot.resource.subresources else None
     try:
         async with asyncio.timeout(WRITE_SECONDS):
             await client.patch(
-                spot.resource, name, spot.namespace, {"status": records}, subresource=subresource, channel="renewal"
+                spot.resource, name, spot.namespace, {"status": records}, subresource=subresource, channel=channel
             )
     except NotFound:
         return False

@@ -138,7 +138,6 @@ async def test_a_broken_file_ends_at_once_with_the_users_traceback(tmp_path: Pat
         (["--sandbox", "--context", "x", "main.py"], "--sandbox is a server of its own"),
         (["-A", "-m", "no_such_module"], "There is no module no_such_module."),
         (["-A", "--liveness", "https://:8080/", "main.py"], "--liveness is served as http://HOST:PORT/PATH"),
-        (["-A", "--peering", "x", "main.py"], "--peering is not there yet"),
         (["-A", "--no-such-option"], "No such option"),
     ],
 )

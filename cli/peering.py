@@ -1,0 +1,186 @@
+"""`ctl freeze` pauses running operators for a while, and `ctl resume` takes that back, both by a record in their peering objects.
+
+The records are those of `kopf freeze` and `kopf resume`: each of the two can take back what the other did.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from ..client.access import load_access
+from ..client.discovery import Discovery
+from ..client.resources import Resource
+from ..client.rest import Client
+from ..controller.gating.peering_records import own_identity, write_records
+from ..controller.gating.peers import GROUPS, Peer, Spot, relevant
+from ..handlers.declaration.namespaces import exact_namespaces, match_namespaces
+from ..runtime import clock
+from .failures import Failure, explained
+from .loops import new_loop, run_in
+from .options import Option, logging_options
+from .run import DEV_PRIORITY
+
+logger = logging.getLogger("ctl.peering")
+
+FREEZE_PRIORITY: Final = 100
+"""The priority of a freeze that does not say: far above operators that say nothing either."""
+NAMESPACES: Final = Resource("", "v1", "namespaces", kind="Namespace", namespaced=False)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whose record is written into which peering objects of which cluster."""
+
+    name: str
+    clusterwide: bool
+    namespaces: tuple[str, ...]
+    identity: str
+    kubeconfig: str | None
+    context: str | None
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> "Target":
+        """Read the options. Raises click.UsageError for those that contradict each other."""
+        namespaces = tuple(given["namespaces"])
+        if namespaces and given["clusterwide"]:
+            raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
+        if not namespaces and not given["clusterwide"]:
+            logger.warning(
+                "Neither --all-namespaces nor --namespace is given: the operators that serve all namespaces are meant, as "
+                "with Kopf. Say which of the two is meant: a later release will ask for it."
+            )
+        return cls(
+            given["peering"],
+            not namespaces,
+            namespaces,
+            given["id"] or own_identity(manual=True),
+            given["kubeconfig"],
+            given["context"],
+        )
+
+    def __str__(self) -> str:
+        where = "cluster-wide" if self.clusterwide else f"in {', '.join(self.namespaces)}"
+        return f"{self.name!r} {where}"
+
+
+def peering_options(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say whose record is meant, and where."""
+    options = (
+        click.option(
+            "-n",
+            "--namespace",
+            "namespaces",
+            cls=Option,
+            multiple=True,
+            help="The operators that serve this namespace only; repeat.",
+        ),
+        click.option(
+            "-A",
+            "--all-namespaces",
+            "clusterwide",
+            cls=Option,
+            is_flag=True,
+            help="The operators that serve all namespaces.",
+        ),
+        click.option(
+            "-i", "--id", cls=Option, metavar="ID", help="In the name of whom.  [default: $POD_ID or user@host]"
+        ),
+        click.option(
+            "-P",
+            "--peering",
+            cls=Option,
+            legacy=["PEERING_NAME"],
+            required=True,
+            metavar="NAME",
+            help="The name of the peering objects.",
+        ),
+        click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig."),
+        click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig."),
+    )
+    for option in reversed(options):
+        fn = option(fn)
+    return fn
+
+
+@click.command("freeze")
+@peering_options
+@click.option("-p", "--priority", cls=Option, type=int, help=f"Pause those up to it.  [default: {FREEZE_PRIORITY}]")
+@click.option("--dev", cls=Option, is_flag=True, help=f"The same as --priority={DEV_PRIORITY}.")
+@click.option(
+    "-t", "--lifetime", cls=Option, type=int, required=True, metavar="SECONDS", help="Pause them for so long at most."
+)
+@click.option("-m", "--message", cls=Option, metavar="TEXT", help="Why. It is kept nowhere (as with Kopf).")
+@logging_options
+def freeze(**given: Any) -> None:
+    """Pause running operators until `ctl resume`, or for SECONDS."""
+    default = DEV_PRIORITY if given["dev"] else FREEZE_PRIORITY
+    priority = default if given["priority"] is None else given["priority"]
+    target = Target.of(given)
+    peer = Peer(target.identity, clock.now(), priority, given["lifetime"])
+    if peer.lifetime <= 0:
+        _resume(target)
+        return
+    frozen = _write(target, peer)
+    if not frozen:
+        raise Failure(
+            f"Nothing is frozen: there is no peering object {target}. Operators look for it where they were told to "
+            "(--peering), else by the name 'default'."
+        )
+    for spot in frozen:
+        logger.info(
+            "Operators up to the priority %d are frozen by %s for %d s: %r %s.",
+            priority,
+            target.identity,
+            peer.lifetime,
+            target.name,
+            spot,
+        )
+
+
+@click.command("resume")
+@peering_options
+@logging_options
+def resume(**given: Any) -> None:
+    """Let operators go on that `ctl freeze` has paused."""
+    _resume(Target.of(given))
+
+
+def _resume(target: Target) -> None:
+    resumed = _write(target, None)
+    if not resumed:
+        logger.warning("There is no peering object %s, so nothing was frozen there.", target)
+    for spot in resumed:
+        logger.info("Operators are not frozen by %s any more: %r %s.", target.identity, target.name, spot)
+
+
+def _write(target: Target, peer: Peer | None) -> list[Spot]:
+    """Write the record, or take it out, wherever there is the peering object; gives the places."""
+    record = None if peer is None else peer.record()
+
+    async def write() -> list[Spot]:
+        async with Client(load_access(target.kubeconfig, target.context)) as client:
+            return [
+                spot
+                for spot in await _spots(target, client)
+                if await write_records(client, spot, target.name, {target.identity: record}, channel="request")
+            ]
+
+    with explained():
+        try:
+            return run_in(new_loop(), write())
+        except TimeoutError as exc:
+            raise Failure(f"The peering object {target} could not be written: the server does not answer.") from exc
+
+
+async def _spots(target: Target, client: Client) -> list[Spot]:
+    resources = sorted(relevant(await Discovery(client).resources(GROUPS), clusterwide=target.clusterwide), key=repr)
+    if target.clusterwide:
+        return [Spot(resource, None) for resource in resources]
+    patterns = frozenset(target.namespaces)
+    names = set(exact_namespaces(patterns))
+    if len(names) < len(patterns):
+        names |= {obj.name for obj in await client.list(NAMESPACES) if match_namespaces(obj.name, patterns)}
+    return [Spot(resource, name) for resource in resources for name in sorted(names)]
