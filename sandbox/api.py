@@ -10,6 +10,7 @@ import yaml
 from . import discovery, openapi, patching, protobuf, reading, rendering, scale, status
 from .cascades import Cascades
 from .deletion import options_from
+from .options import options_of
 from .reading import Page
 from .registry import Registry
 from .rendering import JSON, Form
@@ -48,6 +49,7 @@ class Request:
     accept: str = ""
     content_type: str = JSON
     body: bytes = b""
+    user_agent: str = ""
 
     @property
     def watching(self) -> bool:
@@ -86,6 +88,8 @@ class Api:
 
     def __init__(self, store: Store, registry: Registry, cascades: Cascades, verbs: Verbs) -> None:
         self.address = ""
+        # Whether managed fields are kept at each write; server-side apply keeps them in any case.
+        self.manages = True
         self._store = store
         self._registry = registry
         self._cascades = cascades
@@ -144,10 +148,17 @@ class Api:
             return self._scale(request, target, verb, call)
         if verb in ("list", "watch", "get"):
             return self._read(request, target, verb, (form, call.now))
-        call = replace(call, dry_run=_dry_run(request.query))
+        call = self._optioned(request, verb, call)
         found = self._write(request, target, verb, (form, call))
         self._cascades.settle(call)
         return found
+
+    def _optioned(self, request: Request, verb: str, call: Call) -> Call:
+        """The call with the options that the query of a write asks for. Raises a 422."""
+        kind = request.content_type.partition(";")[0].strip() if verb == "patch" else ""
+        found = options_of(verb, request.query, request.user_agent, kind)
+        manager = found.manager if self.manages else None
+        return replace(call, dry_run=found.dry_run, manager=manager, force=found.force)
 
     def _missing(self, group: str) -> status.Refused:
         """The 404 of what a group does not serve: built-in groups answer with a Status, others are no route at all."""
@@ -199,7 +210,7 @@ class Api:
             wanted = _body(request, "Scale")
         else:
             raise status.method_not_allowed()
-        call = replace(call, dry_run=_dry_run(request.query))
+        call = replace(self._optioned(request, verb, call), through="scale")
         change = scale.change(wanted)
         changed = self._verbs.patch(replace(target, subresource=""), change, patching.MERGE_PATCH, call)
         self._cascades.settle(call)
@@ -208,6 +219,10 @@ class Api:
     def _write(self, request: Request, target: Target, verb: str, how: tuple[Form, Call]) -> Answer:
         form, call = how
         resource = target.resource
+        if verb == "patch" and request.content_type.partition(";")[0].strip() == patching.APPLY_PATCH:
+            config = patching.configuration(request.body)
+            stored, new = self._verbs.apply(target, config, replace(call, manager=request.query["fieldManager"]))
+            return Answer(201 if new else 200, rendering.one(resource, stored, form, call.now))
         if verb == "patch":
             stored = self._verbs.patch(target, request.body, request.content_type, call)
             return Answer(200, rendering.one(resource, stored, form, call.now))
@@ -261,16 +276,6 @@ def _verb(request: Request, target: Target) -> str:
     if verb is None or (in_all_namespaces and verb != "deletecollection" and target.resource.verbs != ("create",)):
         raise status.method_not_allowed()
     return verb
-
-
-def _dry_run(query: Mapping[str, str]) -> bool:
-    given = query.get("dryRun")
-    if given in (None, ""):
-        return False
-    if given != "All":
-        cause = status.unsupported("dryRun", [given], ("All",))
-        raise status.invalid(status.Subject("meta.k8s.io", "", "CreateOptions"), "", [cause])
-    return True
 
 
 def _body(request: Request, expected: str) -> Any:

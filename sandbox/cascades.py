@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from . import definitions, deletion
 from .deletion import DeleteOptions
 from .history import Change, Stored
+from .ownership import Writer
 from .registry import Registry
 from .resources import Resource
 from .store import Store
@@ -92,7 +93,7 @@ class Cascades:
         if "deletionTimestamp" in body["metadata"]:
             self._empty_definition(resource, current, call)
         elif not definitions.established(body):
-            self._verbs.edit(resource, current, lambda found: definitions.establish(found, call.now))
+            self._verbs.edit(resource, current, lambda found: definitions.establish(found, call.now), _status(call))
 
     def _empty_definition(self, resource: Resource, stored: Stored, call: Call) -> None:
         """Delete the objects of a definition that is being deleted; when none is left, let it go."""
@@ -182,6 +183,11 @@ class Cascades:
         current = self._store.get(resource, stored.namespace or None, stored.name)
         if current is not None:
             self._verbs.edit(resource, current, lambda body: _without_finalizer(body, finalizer))
+
+
+def _status(call: Call) -> Writer:
+    """The API server itself, which writes the status of definitions."""
+    return Writer("kube-apiserver", "apiextensions.k8s.io/v1", "status", call.now)
 
 
 def _respecified(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

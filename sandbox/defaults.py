@@ -61,6 +61,9 @@ def _pod_spec(spec: dict[str, Any]) -> None:
                     "imagePullPolicy": "Always" if latest else "IfNotPresent",
                 },
             )
+            for port in container.get("ports") or ():
+                if isinstance(port, dict):
+                    _fill(port, {"protocol": "TCP"})
 
 
 def _pod(body: dict[str, Any]) -> None:
@@ -88,9 +91,14 @@ def _replicas(body: dict[str, Any]) -> None:
     _fill(body["spec"], {"replicas": 1})
 
 
-def _namespace(body: dict[str, Any]) -> None:
+def _name_label(body: dict[str, Any]) -> None:
+    """Give a namespace the label with its name."""
     metadata = body["metadata"]
-    metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata["name"]}
+    if metadata.get("name"):
+        metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata["name"]}
+
+
+def _namespace(body: dict[str, Any]) -> None:
     spec = _stanza(body, "spec")
     spec["finalizers"] = [*dict.fromkeys([*(spec.get("finalizers") or ()), "kubernetes"])]
 
@@ -113,7 +121,7 @@ def _service(body: dict[str, Any]) -> None:
     spec = _stanza(body, "spec")
     _fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
     if spec["type"] != "ExternalName":
-        _fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster"})
+        _fill(spec, {"internalTrafficPolicy": "Cluster"})
     for port in spec.get("ports") or ():
         if isinstance(port, dict):
             _fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
@@ -126,7 +134,7 @@ def _address(body: dict[str, Any]) -> None:
         return
     number = zlib.crc32(body["metadata"]["uid"].encode())
     _fill(spec, {"clusterIP": f"10.{96 + number % 16}.{number // 16 % 256}.{1 + number // 4096 % 254}"})
-    _fill(spec, {"clusterIPs": [spec["clusterIP"]]})
+    _fill(spec, {"clusterIPs": [spec["clusterIP"]], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
 
 
 def _job(body: dict[str, Any]) -> None:
@@ -166,6 +174,7 @@ def _claim(body: dict[str, Any]) -> None:
 
 
 _DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
+    "namespaces": _name_label,
     "pods": _pod,
     "secrets": _secret,
     "services": _service,
@@ -193,10 +202,9 @@ _NEW_STATUS: Final[dict[str, dict[str, Any]]] = {
 
 
 def fill(resource: Resource, body: dict[str, Any]) -> None:
-    """Write what a new built-in object starts with into its body (metadata cleaned, name set), in place."""
+    """Write what the server adds to a new built-in object with its defaults (name and uid set), in place."""
     if resource.custom:
         return
-    complete(resource, body)
     if found := _BEGINNINGS.get(resource.bucket):
         found(body)
     if resource.bucket in _NEW_STATUS:

@@ -24,8 +24,15 @@ _TYPES: Final[dict[str, type]] = {
     "annotations": dict,
     "ownerReferences": list,
     "finalizers": list,
+    "managedFields": list,
 }
 _GO_TYPES: Final = {str: "string", int: "int64", dict: "map[string]string", list: "slice"}
+
+_ITEMS: Final[dict[str, tuple[type, str]]] = {
+    "finalizers": (str, "string"),
+    "ownerReferences": (dict, "v1.OwnerReference"),
+    "managedFields": (dict, "v1.ManagedFieldsEntry"),
+}
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -73,7 +80,7 @@ def mistyped(resource: Resource, field: str, value: Any, expected: str) -> Misty
 def clean(resource: Resource, metadata: Any) -> dict[str, Any]:
     """A fresh metadata dict: known fields only, in the server's order, without nulls and empty stanzas.
 
-    Raises a 400 for values of a wrong type. managedFields are accepted and dropped.
+    Raises a 400 for values of a wrong type.
     """
     if metadata is None:
         return {}
@@ -97,7 +104,7 @@ def _inside(resource: Resource, field: str, value: Any) -> Any:
     if isinstance(value, dict):
         return _strings(resource, field, value)
     if isinstance(value, list):
-        kind, words = (str, "string") if field == "finalizers" else (dict, "v1.OwnerReference")
+        kind, words = _ITEMS[field]
         for item in value:
             if not isinstance(item, kind):
                 raise _mistyped(resource, field, item, words)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from .resources import Column, Resource, Traits
+from .shapes import custom_shape
 
 CUSTOM_TRAITS: Final = Traits(generation=True, unconditional=False)
 CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -57,9 +58,16 @@ def resources_of(definition: Mapping[str, Any]) -> list[Resource]:
             traits=CUSTOM_TRAITS,
             columns=tuple(_column(column) for column in version.get("additionalPrinterColumns", ())),
             fields=tuple(sorted(fields)),
+            schema=_schema(version),
+            custom_shape=custom_shape(_schema(version)),
         )
         for version in served
     ]
+
+
+def _schema(version: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = (version.get("schema") or {}).get("openAPIV3Schema")
+    return found
 
 
 class Registry:

@@ -1,8 +1,10 @@
 """A `Resource` is a kind as the server serves it: names, scope, verbs and the rules of its writes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from .shapes import Shape, builtin_shape
 from .status import Subject
 
 READ_VERBS: Final = ("get", "list", "watch")
@@ -61,6 +63,14 @@ class Resource:
     columns: tuple[Column, ...] = ()
     # Field labels that a field selector may name besides metadata.name and metadata.namespace.
     fields: tuple[str, ...] = ()
+    # Of custom kinds: the structural schema of the version, and how its objects merge.
+    schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    custom_shape: Shape | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> Shape:
+        """How objects of this version merge and who owns what in them."""
+        return self.custom_shape or builtin_shape(self.group_version, self.kind)
 
     @property
     def bucket(self) -> str:

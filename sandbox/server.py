@@ -35,6 +35,7 @@ class SandboxSettings:
     versions compared as text are found out). `window` is how many changes are kept at least; a version
     before them is Expired. `watch_buffer` is what a slow watch client may leave unread before it is cut off.
     With `tokens`, requests need one of them as bearer token. `clock` gives aware datetimes.
+    `managed_fields` keeps `metadata.managedFields` at every write, as the real server does (apply always keeps them).
     """
 
     first_version: int = 9_950
@@ -44,6 +45,7 @@ class SandboxSettings:
     watch_buffer: int = 64 * 1024 * 1024
     tokens: frozenset[str] = frozenset()
     namespaces: Sequence[str] = BUILTIN_NAMESPACES
+    managed_fields: bool = True
     clock: Callable[[], datetime] = field(default=_utc_now)
 
 
@@ -67,6 +69,7 @@ class Sandbox:
         self._hub = Hub(self.store, self._now, settings.watch_buffer)
         self._cascades = Cascades(self.store, self.registry, self._verbs, self._hub)
         self._api = Api(self.store, self.registry, self._cascades, self._verbs)
+        self._api.manages = settings.managed_fields
         self._wire = Wire(self._api, self._hub, wiring)
         self._listener: Listener | None = None
         call = self._wire.call()

@@ -6,9 +6,23 @@ from typing import Any, Final
 
 import msgspec
 
-from . import checks, conversion, defaults, definitions, deletion, metadata, patching, protobuf, status, updating
+from . import (
+    bodies,
+    checks,
+    conversion,
+    defaults,
+    definitions,
+    deletion,
+    managing,
+    metadata,
+    ownership,
+    patching,
+    status,
+    updating,
+)
 from .deletion import DeleteOptions
 from .history import Stored
+from .ownership import Writer
 from .resources import Resource, object_key
 from .store import Store, seal
 
@@ -19,12 +33,25 @@ _ATTEMPTS: Final = 8
 
 @dataclass(frozen=True)
 class Call:
-    """What a write takes from the world: the second it happens in, and sources of identity."""
+    """What a write takes from the world: the second it happens in, sources of identity, and whose it is.
+
+    `manager` is the name under which fields are managed (None: nobody keeps book); `through` is the subresource
+    that is named there when it is not the target's. `force` takes fields from others in an apply.
+    """
 
     now: str
     uid: Callable[[], str]
     suffix: Callable[[], str]
     dry_run: bool = False
+    manager: str | None = "sandbox"
+    through: str = ""
+    force: bool = False
+
+    def writer(self, target: "Target") -> Writer | None:
+        """Who the managed fields of a write belong to."""
+        if self.manager is None:
+            return None
+        return Writer(self.manager, target.resource.group_version, self.through or target.subresource, self.now)
 
 
 @dataclass(frozen=True)
@@ -57,8 +84,13 @@ class Verbs:
 
     def create(self, target: Target, body: Mapping[str, Any], call: Call) -> Stored:
         """Store a new object. A missing name is generated; a taken one is a 409."""
+        return self._create(target, bodies.bare(target.resource, body), call)
+
+    def _create(
+        self, target: Target, new: dict[str, Any], call: Call, managers: ownership.Managers | None = None
+    ) -> Stored:
+        """Store a new object with the managed fields that follow, unless they are given."""
         resource = target.resource
-        new = _bare(resource, body)
         self._place(target, new["metadata"])
         if not new["metadata"].get("name") and new["metadata"].get("generateName"):
             new["metadata"]["name"] = self._generate(target, new["metadata"]["generateName"], call)
@@ -69,6 +101,11 @@ class Verbs:
         self._check_namespace(target, name)
         self._check_definition(resource, name)
         _initialise(resource, new, call)
+        if managers is not None:
+            managing.keep_entries(new, managers)
+        elif (writer := call.writer(target)) is not None:
+            managing.created(resource, new, writer)
+        defaults.fill(resource, new)
         causes = metadata.problems(resource, new["metadata"])
         causes += checks.problems(resource, new)
         if causes:
@@ -80,14 +117,8 @@ class Verbs:
     def replace(self, target: Target, body: Mapping[str, Any], call: Call) -> tuple[Stored, bool]:
         """Store the given state (PUT); also tells whether the object is new (some kinds are created by PUT)."""
         resource = target.resource
-        new = _bare(resource, body)
-        given = new["metadata"].get("name")
-        if given != target.name:
-            if not given:
-                words = f"the name of the object ({target.name} based on URL) was undeterminable"
-                raise status.bad_request(f"{words}: name must be provided")
-            message = f"the name of the object ({given}) does not match the name on the URL ({target.name})"
-            raise status.bad_request(message)
+        new = bodies.bare(resource, body)
+        _named(target, new)
         if new["metadata"].get("namespace", target.namespace) != target.namespace:
             raise status.bad_request(_FOREIGN_NAMESPACE)
         stored = self._store.get(resource, target.namespace, target.name)
@@ -113,13 +144,37 @@ class Verbs:
         whole.update(conversion.outward(resource, stored.decode()))
         patched = patching.apply(whole, patch, content_type, custom=resource.custom)
         if resource.custom:
-            _check_custom(resource, patched)
+            bodies.check_custom(resource, patched)
         try:
-            new = _bare(resource, patched)
+            new = bodies.bare(resource, patched)
         except status.Mistyped as fault:
             shown = msgspec.json.encode(patched).decode()
             raise status.invalid(status.Subject("", "", ""), "", [status.wrong("patch", shown, fault.words)]) from None
         return self._update(target, stored, new, call)
+
+    def apply(self, target: Target, given: Any, call: Call) -> tuple[Stored, bool]:
+        """Server-side apply of a decoded configuration; also tells whether the object is new.
+
+        Raises a 409 that names the fields of others which would change, unless the call has `force`.
+        """
+        resource = target.resource
+        stored = self._store.get(resource, target.namespace, target.name)
+        if stored is None and target.subresource:
+            raise status.not_found(resource.subject, target.name)
+        config = managing.check_config(resource, given)
+        head = {"apiVersion": resource.group_version, "kind": resource.kind}
+        live = {} if stored is None else {**head, **conversion.outward(resource, stored.decode())}
+        writer = Writer(call.manager or "", resource.group_version, call.through or target.subresource, call.now)
+        found = managing.applied(resource, live, config, writer, force=call.force)
+        new = bodies.bare(resource, {**found.body, **head})
+        if stored is not None:
+            return self._update(target, stored, new, call, found.managers), False
+        name = _named(target, new)
+        if uid := new["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise status.conflict(resource.subject, name, why)
+        new["metadata"].pop("resourceVersion", None)
+        return self._create(target, new, call, found.managers), True
 
     def delete(self, target: Target, options: DeleteOptions, call: Call) -> Removed:
         """Remove an object, or mark it while finalizers or a grace period hold it."""
@@ -142,15 +197,31 @@ class Verbs:
             return Removed(stored, False)
         return Removed(self._store.put(resource, body), False)
 
-    def edit(self, resource: Resource, stored: Stored, change: Callable[[dict[str, Any]], None]) -> Stored:
+    def edit(
+        self,
+        resource: Resource,
+        stored: Stored,
+        change: Callable[[dict[str, Any]], None],
+        writer: Writer | None = None,
+    ) -> Stored:
         """Change an object as the server's own controllers do: no checks, but deletion when it is due."""
         body = stored.decode()
         change(body)
+        if writer is not None:
+            given = managing.take_entries(body)
+            managing.updated(resource, stored.decode(), body, given, writer)
         if deletion.due(resource, body):
             return self._store.remove(resource, stored)
         return stored if body == stored.decode() else self._store.put(resource, body)
 
-    def _update(self, target: Target, stored: Stored, new: dict[str, Any], call: Call) -> Stored:
+    def _update(
+        self,
+        target: Target,
+        stored: Stored,
+        new: dict[str, Any],
+        call: Call,
+        managers: ownership.Managers | None = None,
+    ) -> Stored:
         resource = target.resource
         updating.check_version(resource, target.name, new["metadata"].get("resourceVersion"), stored.version)
         old = stored.decode()
@@ -163,14 +234,22 @@ class Verbs:
         if target.namespace:
             new["metadata"].setdefault("namespace", target.namespace)
         new["metadata"]["resourceVersion"] = str(stored.version)
+        given = managing.take_entries(new)
         found = updating.prepare(resource, old, new, target.subresource)
         updating.check(resource, old, found)
+        managing.take_entries(found)
+        if managers is not None:
+            managing.keep_entries(found, managers)
+        elif (writer := call.writer(target)) is not None:
+            managing.updated(resource, old, found, given, writer)
+        else:
+            managing.keep_entries(found, ownership.managers_of(old["metadata"].get(ownership.ENTRIES) or ()))
         if "deletionTimestamp" in old["metadata"] and deletion.due(resource, found):
             # Watchers see the last stored state; the answer shows the one without finalizers.
             if not call.dry_run:
                 self._store.remove(resource, stored)
             return seal(resource, found, stored.version)
-        if found == old:
+        if _same(old, found):
             return stored
         if call.dry_run:
             return seal(resource, found, stored.version)
@@ -220,60 +299,6 @@ class Verbs:
             raise status.forbidden(target.resource.subject, name, why, [cause])
 
 
-def _bare(resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body without apiVersion and kind, which must fit, and with clean metadata."""
-    _check_kind(resource, body)
-    new = {"metadata": metadata.clean(resource, body.get("metadata"))}
-    stored = conversion.inward(resource, body)
-    # Unknown fields of built-in kinds are dropped, as Go's decoder does (here on the top level only).
-    known = None if resource.custom else protobuf.top_level(resource.kind)
-    dropped = {"apiVersion", "kind", "metadata"}
-    if known is not None:
-        dropped |= stored.keys() - known - {"stringData"}
-    new.update({key: value for key, value in stored.items() if key not in dropped})
-    checks.check_types(resource, new)
-    return new
-
-
-def _check_kind(resource: Resource, body: Mapping[str, Any]) -> None:
-    """Raise a 400 when apiVersion or kind are not those of the resource; built-in kinds may leave them out."""
-    kind, version = body.get("kind"), body.get("apiVersion")
-    if resource.custom:
-        if not kind:
-            raw = msgspec.json.encode(body).decode()
-            words = f"Object 'Kind' is missing in '{raw}' ({raw})"
-            raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {words}")
-        if version != resource.group_version:
-            expected = f"does not match the expected API version ({resource.group_version})"
-            raise status.bad_request(f"the API version in the data ({version or ''}) {expected}")
-        _check_custom(resource, body)
-    problem = None
-    if kind is not None and kind != resource.kind:
-        internal = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
-        problem = f"converting ({resource.group_version}.{kind}) to ({internal}): unknown conversion"
-    elif version is not None and version != resource.group_version:
-        problem = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-    if problem is not None:
-        told = str(version or resource.group_version).rpartition("/")[2]
-        message = f'{kind} in version "{told}" cannot be handled as a {resource.kind}: {problem}'
-        raise status.Mistyped(message, problem)
-
-
-def _check_custom(resource: Resource, body: Mapping[str, Any]) -> None:
-    """Raise a 422 when apiVersion or kind of a custom object are not those of the resource."""
-    expected = {"apiVersion": resource.group_version, "kind": resource.kind}
-    causes = [
-        status.wrong(field, body.get(field), f"must be {value}")
-        for field, value in expected.items()
-        if body.get(field) != value
-    ]
-    if causes:
-        meta = body.get("metadata")
-        name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
-        subject = status.Subject(resource.group, resource.plural, str(body.get("kind")))
-        raise status.invalid(subject, name, causes)
-
-
 def _initialise(resource: Resource, new: dict[str, Any], call: Call) -> None:
     """Fill what the system owns in a new object."""
     meta = new["metadata"]
@@ -285,8 +310,30 @@ def _initialise(resource: Resource, new: dict[str, Any], call: Call) -> None:
         meta["generation"] = 1
     if resource.has_status:
         new.pop("status", None)
-    if meta.get("name"):
-        defaults.fill(resource, new)
+    defaults.complete(resource, new)
+
+
+def _named(target: Target, body: Mapping[str, Any]) -> str:
+    """The name of a body, which must be that of the target. Raises a 400."""
+    given: str = body["metadata"].get("name", "")
+    if not given:
+        words = f"the name of the object ({target.name} based on URL) was undeterminable"
+        raise status.bad_request(f"{words}: name must be provided")
+    if given != target.name:
+        message = f"the name of the object ({given}) does not match the name on the URL ({target.name})"
+        raise status.bad_request(message)
+    return given
+
+
+def _same(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether two states differ in nothing but the times of their managed fields."""
+    if not managing.same_but_for_time(old, new):
+        return False
+    fields = [{**body, "metadata": {**body["metadata"], ownership.ENTRIES: None}} for body in (old, new)]
+    # Python takes True for 1: what seems to be equal is looked at again.
+    return fields[0] == fields[1] and msgspec.json.encode(fields[0], order="sorted") == msgspec.json.encode(
+        fields[1], order="sorted"
+    )
 
 
 def _uid_mismatch(target: Target, given: str, found: str) -> str:

@@ -159,6 +159,7 @@ class Wire:
             request.headers.get("Accept", ""),
             entry.content_type or JSON,
             entry.body,
+            entry.user_agent,
         )
         try:
             if instead is not None:

@@ -1,0 +1,63 @@
+"""Bodies of writes are brought into the stored form: what fits the kind, with clean metadata."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from . import checks, conversion, metadata, protobuf, status
+from .resources import Resource
+
+
+def bare(resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body without apiVersion and kind, which must fit, and with clean metadata."""
+    _check_kind(resource, body)
+    new = {"metadata": metadata.clean(resource, body.get("metadata"))}
+    stored = conversion.inward(resource, body)
+    # Unknown fields of built-in kinds are dropped, as Go's decoder does (here on the top level only).
+    known = None if resource.custom else protobuf.top_level(resource.kind)
+    dropped = {"apiVersion", "kind", "metadata"}
+    if known is not None:
+        dropped |= stored.keys() - known - {"stringData"}
+    new.update({key: value for key, value in stored.items() if key not in dropped})
+    checks.check_types(resource, new)
+    return new
+
+
+def _check_kind(resource: Resource, body: Mapping[str, Any]) -> None:
+    """Raise a 400 when apiVersion or kind are not those of the resource; built-in kinds may leave them out."""
+    kind, version = body.get("kind"), body.get("apiVersion")
+    if resource.custom:
+        if not kind:
+            raw = msgspec.json.encode(body).decode()
+            words = f"Object 'Kind' is missing in '{raw}' ({raw})"
+            raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {words}")
+        if version != resource.group_version:
+            expected = f"does not match the expected API version ({resource.group_version})"
+            raise status.bad_request(f"the API version in the data ({version or ''}) {expected}")
+        check_custom(resource, body)
+    problem = None
+    if kind is not None and kind != resource.kind:
+        internal = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
+        problem = f"converting ({resource.group_version}.{kind}) to ({internal}): unknown conversion"
+    elif version is not None and version != resource.group_version:
+        problem = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+    if problem is not None:
+        told = str(version or resource.group_version).rpartition("/")[2]
+        message = f'{kind} in version "{told}" cannot be handled as a {resource.kind}: {problem}'
+        raise status.Mistyped(message, problem)
+
+
+def check_custom(resource: Resource, body: Mapping[str, Any]) -> None:
+    """Raise a 422 when apiVersion or kind of a custom object are not those of the resource."""
+    expected = {"apiVersion": resource.group_version, "kind": resource.kind}
+    causes = [
+        status.wrong(field, body.get(field), f"must be {value}")
+        for field, value in expected.items()
+        if body.get(field) != value
+    ]
+    if causes:
+        meta = body.get("metadata")
+        name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+        subject = status.Subject(resource.group, resource.plural, str(body.get("kind")))
+        raise status.invalid(subject, name, causes)
