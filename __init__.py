@@ -13,7 +13,22 @@ from ._version import VERSION as __version__  # noqa: N811 - a constant by eithe
 if TYPE_CHECKING:
     from . import on
     from .cli.alias import install_as_kopf
-    from .client.resources import Resource
+    from .client.access import load_access
+    from .client.objects import Object
+    from .client.resources import Key, Resource
+    from .client.rest import Client
+    from .controller import conditions, finalizers, ownership, predicates, triggers
+    from .controller.builder import control as controller
+    from .controller.cached import CachedClient, Change, KeepsChanging, Written
+    from .controller.conditions import Condition
+    from .controller.context import Context
+    from .controller.manager import Manager, Stage
+    from .controller.ownership import OwnershipError
+    from .controller.reconciler import Attempt
+    from .controller.resolving import UnknownResource
+    from .controller.result import Result, TerminalError
+    from .controller.serve import Serving, serve
+    from .controller.sources import Channel, every
     from .handlers.background.stoppers import (
         AsyncDaemonStopperChecker,
         DaemonStopped,
@@ -44,6 +59,7 @@ if TYPE_CHECKING:
     from .handlers.declaration.registry import OperatorRegistry, get_default_registry, set_default_registry
     from .handlers.declaration.specs import HandlerId, Operation
     from .handlers.declaration.targets import EVERYTHING
+    from .handlers.declared import declare
     from .handlers.errors import (
         AdmissionError,
         ErrorsMode,
@@ -92,6 +108,7 @@ if TYPE_CHECKING:
         SmartProgressStorage,
         StatusProgressStorage,
     )
+    from .informers.factory import Factory
     from .on import daemon, index, register, subhandler, timer
     from .runtime.logs import LogFormat, Logger
 
@@ -105,9 +122,16 @@ __all__ = [
     "AnnotationsDiffBaseStorage",
     "AnnotationsProgressStorage",
     "AsyncDaemonStopperChecker",
+    "Attempt",
     "Body",
     "BodyEssence",
+    "CachedClient",
+    "Change",
+    "Channel",
+    "Client",
+    "Condition",
     "ConnectionInfo",
+    "Context",
     "DaemonStopped",
     "DaemonStoppingReason",
     "Diff",
@@ -115,27 +139,33 @@ __all__ = [
     "DiffItem",
     "DiffOperation",
     "ErrorsMode",
+    "Factory",
     "FieldPath",
     "FieldSpec",
     "HandlerId",
     "HandlerRetriesError",
     "HandlerTimeoutError",
     "Index",
+    "KeepsChanging",
+    "Key",
     "Labels",
     "LocalObjectLogger",
     "LogFormat",
     "Logger",
     "LoginError",
+    "Manager",
     "Memo",
     "Meta",
     "MultiDiffBaseStorage",
     "MultiProgressStorage",
+    "Object",
     "ObjectLogger",
     "ObjectReference",
     "Operation",
     "OperatorRegistry",
     "OperatorSettings",
     "OwnerReference",
+    "OwnershipError",
     "Patch",
     "PatchFn",
     "PermanentError",
@@ -146,14 +176,20 @@ __all__ = [
     "RawEventType",
     "Reason",
     "Resource",
+    "Result",
+    "Serving",
     "SmartProgressStorage",
     "Spec",
+    "Stage",
     "Status",
     "StatusDiffBaseStorage",
     "StatusProgressStorage",
     "Store",
     "SyncDaemonStopperChecker",
     "TemporaryError",
+    "TerminalError",
+    "UnknownResource",
+    "Written",
     "__version__",
     "adjust_namespace",
     "adopt",
@@ -162,11 +198,16 @@ __all__ = [
     "append_owner_reference",
     "build_object_reference",
     "build_owner_reference",
+    "conditions",
     "configure",
+    "controller",
     "daemon",
+    "declare",
     "event",
+    "every",
     "exception",
     "execute",
+    "finalizers",
     "get_default_lifecycle",
     "get_default_registry",
     "harmonize_naming",
@@ -175,6 +216,7 @@ __all__ = [
     "install_as_kopf",
     "label",
     "lifecycles",
+    "load_access",
     "login_via_async_client",
     "login_via_client",
     "login_via_pykube",
@@ -184,15 +226,19 @@ __all__ = [
     "not_",
     "on",
     "operator",
+    "ownership",
+    "predicates",
     "register",
     "remove_owner_reference",
     "run",
     "run_tasks",
+    "serve",
     "set_default_lifecycle",
     "set_default_registry",
     "spawn_tasks",
     "subhandler",
     "timer",
+    "triggers",
     "warn",
 ]
 

@@ -12,7 +12,22 @@ EXPORTS: Final[Mapping[str, str]] = {
     name: module
     for module, names in {
         "cli.alias": "install_as_kopf",
-        "client.resources": "Resource",
+        "client.access": "load_access",
+        "client.objects": "Object",
+        "client.resources": "Key Resource",
+        "client.rest": "Client",
+        "controller.cached": "CachedClient Change KeepsChanging Written",
+        "controller.conditions": "Condition",
+        "controller.context": "Context",
+        "controller.manager": "Manager Stage",
+        "controller.ownership": "OwnershipError",
+        "controller.reconciler": "Attempt",
+        "controller.resolving": "UnknownResource",
+        "controller.result": "Result TerminalError",
+        "controller.serve": "Serving serve",
+        "controller.sources": "Channel every",
+        "handlers.declared": "declare",
+        "informers.factory": "Factory",
         "handlers.background.stoppers": """
             AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker
         """,
@@ -60,13 +75,57 @@ EXPORTS: Final[Mapping[str, str]] = {
 }
 """Public name -> the module that has it, relative to the package."""
 
-MODULES: Final[Mapping[str, str]] = {"lifecycles": "handlers.execution.lifecycles", "on": "on"}
+MODULES: Final[Mapping[str, str]] = {
+    "conditions": "controller.conditions",
+    "controller": "controller",
+    "finalizers": "controller.finalizers",
+    "lifecycles": "handlers.execution.lifecycles",
+    "on": "on",
+    "ownership": "controller.ownership",
+    "predicates": "controller.predicates",
+    "triggers": "controller.triggers",
+}
 """Public names that are modules -> the module, relative to the package."""
+
+OWN: Final = frozenset(
+    [
+        "Attempt",
+        "CachedClient",
+        "Change",
+        "Channel",
+        "Client",
+        "Condition",
+        "Context",
+        "Factory",
+        "KeepsChanging",
+        "Key",
+        "Manager",
+        "Object",
+        "OwnershipError",
+        "Result",
+        "Serving",
+        "Stage",
+        "TerminalError",
+        "UnknownResource",
+        "Written",
+        "conditions",
+        "controller",
+        "declare",
+        "every",
+        "finalizers",
+        "install_as_kopf",
+        "load_access",
+        "ownership",
+        "predicates",
+        "serve",
+        "triggers",
+    ]
+)
+"""Public names that Kopf does not have."""
 
 PENDING: Final[Mapping[str, str]] = {
     name: line
     for line, names in {
-        "0.3": "cli.freeze cli.resume",
         "0.6": """
             on.mutate on.validate Headers SSLPeer UserInfo
             WebhookAutoServer WebhookAutoTunnel WebhookClientConfig WebhookClientConfigService

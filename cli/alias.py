@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from .._exports import EXPORTS, MODULES, PENDING, resolve
+from .._exports import EXPORTS, MODULES, OWN, PENDING, resolve
 from .._version import VERSION
 
 KOPF_VERSION: Final = "1.45.2"
@@ -24,7 +24,6 @@ UNLISTED: Final = frozenset({"adjust_namespace", "harmonize_naming"})
 """What Kopf lets users import without naming it in its `__all__`."""
 
 _PACKAGE: Final = __name__.rpartition(".cli.")[0]
-_OURS: Final = frozenset({"install_as_kopf"})
 _ON: Final = [
     "startup",
     "cleanup",
@@ -44,7 +43,14 @@ _ON: Final = [
     "subhandler",
     "register",
 ]
-_CLI: Final = {"main": "main", "run": "run", "logging_options": "options", "CLIControls": "controls"}
+_CLI: Final = {
+    "main": "main",
+    "run": "run",
+    "freeze": "peering",
+    "resume": "peering",
+    "logging_options": "options",
+    "CLIControls": "controls",
+}
 
 
 class Pending:
@@ -88,7 +94,7 @@ class Pending:
 def kopf_names() -> list[str]:
     """All names of Kopf's `__all__`, sorted."""
     pending = {name for name in PENDING if "." not in name}
-    return sorted({*EXPORTS, *MODULES, *pending} - _OURS - UNLISTED)
+    return sorted({*EXPORTS, *MODULES, *pending} - OWN - UNLISTED)
 
 
 def install_as_kopf() -> None:
@@ -163,7 +169,7 @@ def _describe_kopf() -> _Description:
             return importlib.import_module("kopf.on")
         if name in PENDING:
             return _pending("kopf", name)
-        if name in _OURS:
+        if name in OWN:
             raise AttributeError(name)
         return resolve(_PACKAGE, name)
 
@@ -198,7 +204,7 @@ def _describe_cli() -> _Description:
             raise AttributeError(name)
         return getattr(importlib.import_module(f"{_PACKAGE}.cli.{_CLI[name]}"), name)
 
-    return [*_CLI, "freeze", "resume"], lookup, {}
+    return [*_CLI], lookup, {}
 
 
 _MODULES: Final[Mapping[str, Callable[[], _Description]]] = {

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from ..handlers.signals import caught
+from ..runtime.signals import caught
 
 _T = TypeVar("_T")
 

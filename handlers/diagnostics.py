@@ -15,6 +15,7 @@ from .._version import VERSION
 from ..client.incluster import is_in_cluster
 from ..client.metrics import FAMILIES as CLIENT_FAMILIES
 from ..client.rest import Client
+from ..controller.built import BuiltController
 from ..controller.controller import Controller
 from ..controller.httpserver import HTTPServer
 from ..controller.metrics import FAMILIES as CONTROLLER_FAMILIES
@@ -121,6 +122,11 @@ class Diagnostics:
         self.metrics.add_source(engine.client.metrics.samples, CLIENT_FAMILIES)
         self.metrics.add_source(lambda: _background(engine), (DAEMONS, TIMERS))
         self.pages.several.append(self._informers)
+
+    def show(self, built: BuiltController) -> None:
+        """Show a declared controller too."""
+        self.metrics.add_source(built.samples)
+        self.pages.explain[built.name] = built.explain_text
 
     def complete(self) -> None:
         """The resources of the cluster are being served: ready as soon as each informer has its first list, or cannot have it."""

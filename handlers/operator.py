@@ -24,6 +24,7 @@ from .authority import Authority
 from .causation.causes import Activity
 from .causation.memos import Memo
 from .declaration.registry import get_default_registry
+from .declared import Cluster, Controllers, declared
 from .diagnostics import Diagnostics, Engine
 from .electing import Candidacy, candidate
 from .environment import Environment, Lifecycle
@@ -198,10 +199,13 @@ class _Operator:
             rescan=not settings.scanning.disabled,
             peering=peering,
         )
-        self.diagnostics.attach(Engine(client, factory, controller, reconciler))
+        self.diagnostics.attach(Engine(client, factory, controller, reconciler, self._leadership, peering))
+        cluster = Cluster(client, factory, authority.gate, self.scope.patterns)
+        controllers = Controllers(declared(self.stage.registry), cluster, self.diagnostics.show)
         try:
+            await reconciler.start()
             await controller.start()
-            if await self.wish.until(self._begin(authority, observation, tasks)):
+            if await self.wish.until(self._begin(authority, observation, controllers, tasks)):
                 self.diagnostics.complete()
                 raise_flag(self.ready_flag)
                 await self.wish.wait()
@@ -209,18 +213,23 @@ class _Operator:
             # Daemons first: what they leave at their ends is written where their objects are still known.
             await reconciler.background.stop()
             await observation.stop()
+            await controllers.stop(settings.queueing.exit_timeout)
             await controller.stop(settings.queueing.exit_timeout)
+            await reconciler.stop()
             await tasks.stop(settings.queueing.exit_timeout)
             await authority.retire()
             if peering is not None:
                 await peering.stop(settings.queueing.exit_timeout)
             await factory.stop()
 
-    async def _begin(self, authority: Authority, observation: Observation, tasks: Tasks) -> None:
+    async def _begin(
+        self, authority: Authority, observation: Observation, controllers: Controllers, tasks: Tasks
+    ) -> None:
         await authority.prepare()
         if observation.peering is not None:
             await observation.peering.start()
         await observation.start(tasks)
+        controllers.start()
         await authority.start()
 
     async def _peers(self, client: Client, factory: Factory, rights: Rights) -> Peering | None:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ..runtime.signals import caught
 from .flags import Flag, wait_flag
-from .signals import caught
 
 logger = logging.getLogger("ctl.handlers.operator")
 

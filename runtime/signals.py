@@ -1,4 +1,4 @@
-"""Turn SIGINT and SIGTERM into a wish to stop, for as long as the operator runs."""
+"""Turn SIGINT and SIGTERM into a wish to stop, for as long as a program wants to hear of them."""
 
 import asyncio
 import contextlib

@@ -1,0 +1,96 @@
+"""Controllers that are declared beside handlers run in the same operator, on the same informers, and hear of each other's writes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import ctl
+from ctl.handlers.declared import declared
+
+from .world import KEX, PLAIN, Calls, World, a_world, crd, rest
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_handlers_and_controllers_run_side_by_side_and_hear_of_each_other(world: World, calls: Calls) -> None:
+    @ctl.on.create(KEX.plural, id="created")
+    def created(**_: Any) -> dict[str, str]:
+        return {"done": "yes"}
+
+    @ctl.on.update(KEX.plural, field="spec.copied")
+    def copied(new: Any, **kwargs: Any) -> None:
+        calls("copied", {"new": new})
+
+    @ctl.declare
+    @ctl.controller("kopfexamples.kopf.dev").reconciles
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+        body = context.body()
+        assert body is not None
+        calls("reconcile", {"status": body.get("status"), "field": body["spec"]["field"]})
+        if (body.get("status") or {}).get("created"):
+            spec = {"spec": {"copied": body["spec"]["field"]}}
+            await context.ensure(
+                "kopfexamples.kopf.dev", {"metadata": {"name": key.name, "namespace": key.namespace}, **spec}
+            )
+
+    assert declared(world.registry) == (reconcile,)
+    async with world.running():
+        await world.create()
+        await world.until(lambda: calls.count("copied") == 1)
+        await rest()
+        assert calls.of("copied") == [{"new": "value"}]
+        # The handlers' result was news to the controller, its own write was not.
+        assert [call["status"] for call in calls.of("reconcile")][-1] == {"created": {"done": "yes"}}
+        told = calls.count("reconcile")
+        assert told <= 4
+        # One informer tells both.
+        watches = [
+            request
+            for request in world.sandbox.log
+            if request.path.endswith("/kopfexamples") and "watch" in request.query
+        ]
+        assert len(watches) == 1
+
+
+async def test_a_controller_waits_for_its_resource_and_holds_up_nobody(calls: Calls) -> None:
+    async with a_world(definitions=[crd(KEX)]) as world:
+
+        @ctl.on.create(KEX.plural, id="created")
+        def created(**_: Any) -> None:
+            calls("created", {})
+
+        async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+            calls("reconcile", {"key": str(key)})
+
+        ctl.declare(ctl.controller("plains.kopf.dev").reconciles(reconcile))
+        async with world.running():
+            await world.create()
+            await world.until(lambda: calls.count("created") == 1)
+            await world.sandbox.load_manifest(crd(PLAIN))
+            await asyncio.sleep(10)
+            await world.create("two", resource=PLAIN)
+            await world.until(lambda: calls.count("reconcile") == 1)
+            assert calls.of("reconcile") == [{"key": "default/two"}]
+
+
+async def test_controllers_look_where_the_operator_serves(world: World, calls: Calls) -> None:
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+        calls("reconcile", {"key": str(key)})
+
+    ctl.declare(ctl.controller("kopfexamples.kopf.dev").reconciles(reconcile))
+    await world.create()
+    async with world.running(namespaces=["elsewhere"]):
+        await rest(5)
+        assert not calls.made
+    async with world.running(namespaces=["default", "elsewhere"]):
+        await rest(5)
+        assert calls.of("reconcile") == [{"key": "default/one"}]
+    with pytest.raises(ValueError, match="look at namespaces by their names"):
+        async with world.running(namespaces=["def*"]):
+            pass
+
+
+def test_what_is_not_complete_cannot_be_declared() -> None:
+    with pytest.raises(TypeError, match="complete controller"):
+        ctl.declare(ctl.controller("kopfexamples.kopf.dev"))  # type: ignore[type-var]
