@@ -58,6 +58,10 @@ class Explanation:
     """`in work`, `waiting`, `delayed`, `in back-off` or `at rest`."""
     reason: str | None
     """Which trigger asked for the next attempt, and the object and change it named."""
+    priority: int | None
+    """With which the next attempt waits; with which this one runs, if none does."""
+    waited: float | None
+    """For how long the key has been ready for an attempt."""
     failures: int
     last_error: str | None
     last_error_ago: float | None
@@ -332,7 +336,7 @@ class Controller(Generic[K]):
         """Say where a key stands, and why."""
         loop_time = asyncio.get_running_loop().time()
         reason, failure = self._worker.notes.reason(key), self._worker.notes.failure(key)
-        due, held = self.queue.due(key), self.queue.held_until(key)
+        due, held, since = self.queue.due(key), self.queue.held_until(key), self.queue.waits_since(key)
         if key in self._running:
             state = "in work"
         elif key in self.queue:
@@ -350,12 +354,23 @@ class Controller(Generic[K]):
             key=str(key),
             state=state,
             reason=told,
+            priority=self._priority(key),
+            waited=None if since is None else loop_time - since,
             failures=self.queue.num_requeues(key),
             last_error=None if failure is None else failure.error,
             last_error_ago=None if failure is None else loop_time - failure.at,
             next_in=None if due is None else max(0.0, due - loop_time),
             gate_open=self._gate.is_open,
         )
+
+    def _priority(self, key: K) -> int | None:
+        rank = self.queue.rank(key)
+        return self.queue.priority(key) if rank is None and key in self._running else rank
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether attempts may begin: the gate is open."""
+        return self._gate.is_open
 
     def samples(self) -> Iterator[Sample]:
         """The metrics of the controller and its queue at this moment (a source for `ctl.runtime.metrics`)."""

@@ -5,17 +5,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a reconcile that went well wants to be followed.
+    """How a reconcile that has returned wants to be followed.
 
     `after`: seconds until the key is reconciled again without any change; 0 is at once (behind what waits already), None:
     not before something changes. `priority`: with which priority then; None: as this attempt had.
-    Raises ValueError for a negative time.
+    `error`: the attempt failed, and the reconciler itself says when the next one is due, instead of the back-off; it is counted as a
+    failure, and told when somebody asks about the key. Raises ValueError for a negative time, and for an error without a time.
     """
 
     after: float | None = None
     priority: int | None = None
+    error: Exception | None = None
 
     def __post_init__(self) -> None:
+        if self.error is not None and self.after is None:
+            raise ValueError(
+                "A result with an error says after how many seconds to try again; got after=None. For the back-off of the queue "
+                "raise the error."
+            )
         if self.after is not None and self.after < 0:
             raise ValueError(f"A reconcile can be repeated after some seconds, not before now; got after={self.after}.")
 

@@ -17,6 +17,8 @@ class Ending(Enum):
     """It returned, and wants nothing more."""
     LATER = "later"
     """It returned, and wants another attempt after some time."""
+    DEFERRED = "deferred"
+    """It returned an error, and wants another attempt after some time."""
     FAILED = "failed"
     """It raised."""
     TIMED_OUT = "timed out"
@@ -59,6 +61,14 @@ TABLE: dict[Ending, Settlement] = {
         label="requeue_after",
         level=logging.DEBUG,
         text="The attempt succeeded and is to be repeated.",
+    ),
+    Ending.DEFERRED: Settlement(
+        forget=True,
+        requeue=Requeue.AFTER,
+        label="error",
+        level=logging.DEBUG,
+        text="The attempt failed and is to be repeated when its reconciler said.",
+        is_error=True,
     ),
     Ending.FAILED: Settlement(
         forget=False,
@@ -108,4 +118,6 @@ def classify(
         return Ending.TERMINAL
     if error is not None:
         return Ending.FAILED
+    if result is not None and result.error is not None:
+        return Ending.DEFERRED
     return Ending.DONE if result is None or result.after is None else Ending.LATER

@@ -16,6 +16,9 @@ _logger = logging.getLogger("ctl.controller")
 
 K = TypeVar("K", bound=Hashable)
 
+# A terminal error is over: nothing is kept for a key at rest.
+_NOTED = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.DEFERRED})
+
 RETRY, AFTER, RESUMED = Reason("retry"), Reason("after"), Reason("resumed")
 
 
@@ -75,6 +78,8 @@ class Worker(Generic[K]):
             raise
         finally:
             ending = classify(result, error, timed_out=timed_out and isinstance(error, TimeoutError), cut=cut)
+            if result is not None and result.error is not None:
+                error = result.error
             self._settle(attempt, ending, result, error, now())
             self._queue.done(key)
 
@@ -99,7 +104,7 @@ class Worker(Generic[K]):
             self.notes.recovered(key)
             if attempt.reason.at is not None and not settlement.is_error:
                 self._metrics.done(attempt.reason.trigger, now - attempt.reason.at)
-        elif error is not None and settlement.is_error:
+        if error is not None and ending in _NOTED:
             self.notes.failed(key, Failure(repr(error), now))
         delay = self._requeue(attempt, settlement.requeue, result)
         self._log(attempt, settlement, error, delay)
@@ -118,7 +123,7 @@ class Worker(Generic[K]):
             return 0.0
         assert result is not None
         assert result.after is not None
-        self.notes.wants_later(key, AFTER)
+        self.notes.wants_later(key, AFTER if result.error is None else RETRY)
         self._queue.add_after(key, result.after, priority=priority if result.priority is None else result.priority)
         return result.after
 

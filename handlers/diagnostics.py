@@ -15,8 +15,10 @@ from .._version import VERSION
 from ..client.incluster import is_in_cluster
 from ..client.metrics import FAMILIES as CLIENT_FAMILIES
 from ..client.rest import Client
-from ..controller.built import BuiltController
 from ..controller.controller import Controller
+from ..controller.gating.election import FAMILIES as ELECTION_FAMILIES
+from ..controller.gating.leadership import Leadership
+from ..controller.gating.peering import Peering
 from ..controller.httpserver import HTTPServer
 from ..controller.metrics import FAMILIES as CONTROLLER_FAMILIES
 from ..controller.serving import Condition, Pages
@@ -32,6 +34,7 @@ from .endpoints import Site, parse_http, parse_liveness, plan
 from .execution import statistics
 from .execution.activities import Stage
 from .execution.attempts import accuse
+from .explaining import EXAMPLE, Explainer
 from .probing import Liveness
 from .reconciler import ObjectKey, ObjectReconciler
 
@@ -40,6 +43,8 @@ logger = logging.getLogger(__name__)
 BUILD = Family("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
 DAEMONS = Family("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
 TIMERS = Family("ctl_timers", "Timers, in a call or between two.", "gauge")
+PAUSED = Family("ctl_peering_paused", "1 while this operator does nothing because of a peer.", "gauge")
+BLOCKERS = Family("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
 READY = Family("ctl_ready", "1 when the start-up is finished.", "gauge")
 
 
@@ -51,6 +56,10 @@ class Engine:
     factory: Factory
     controller: Controller[ObjectKey]
     reconciler: ObjectReconciler
+    leadership: Leadership | None = None
+    """None: there is no election."""
+    peering: Peering | None = None
+    """None: no peers are known."""
 
 
 class Diagnostics:
@@ -122,11 +131,12 @@ class Diagnostics:
         self.metrics.add_source(engine.client.metrics.samples, CLIENT_FAMILIES)
         self.metrics.add_source(lambda: _background(engine), (DAEMONS, TIMERS))
         self.pages.several.append(self._informers)
-
-    def show(self, built: BuiltController) -> None:
-        """Show a declared controller too."""
-        self.metrics.add_source(built.samples)
-        self.pages.explain[built.name] = built.explain_text
+        self.metrics.add_source(lambda: _gates(engine), (*ELECTION_FAMILIES, PAUSED, BLOCKERS))
+        self.pages.ready["leadership"] = lambda: _leadership(engine.leadership)
+        self.pages.ready["peering"] = lambda: _peering(engine.peering)
+        explainer = Explainer(engine.reconciler, engine.controller)
+        self.pages.explain[engine.controller.name] = explainer.explain
+        self.pages.example = EXAMPLE
 
     def complete(self) -> None:
         """The resources of the cluster are being served: ready as soon as each informer has its first list, or cannot have it."""
@@ -192,6 +202,31 @@ class Diagnostics:
 
 def _name(informer: Informer) -> str:
     return f"{informer.resource!r} {informer.selection}".rstrip()
+
+
+def _gates(engine: Engine) -> Iterator[Sample]:
+    if engine.leadership is not None:
+        yield from engine.leadership.samples()
+    if engine.peering is not None:
+        yield Sample(PAUSED, (), int(not engine.peering.is_open))
+        yield Sample(BLOCKERS, (), len(engine.peering.blockers))
+
+
+def _leadership(leadership: Leadership | None) -> Condition:
+    """A standby is as ready as a leader: it could act at once."""
+    if leadership is None:
+        return Condition(ok=True, text="no election")
+    if leadership.is_open:
+        return Condition(ok=True, text=f"leading, for {leadership.left():.1f} s without another renewal")
+    return Condition(ok=True, text=f"standby, the leader is {leadership.holder or 'nobody'}")
+
+
+def _peering(peering: Peering | None) -> Condition:
+    if peering is None:
+        return Condition(ok=True, text="no peers")
+    if peering.is_open:
+        return Condition(ok=True, text="no peer is in the way")
+    return Condition(ok=True, text=f"paused for {', '.join(peering.blockers) or 'what is not known yet'}")
 
 
 def _background(engine: Engine) -> Iterator[Sample]:

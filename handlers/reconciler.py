@@ -38,8 +38,8 @@ class ObjectReconciler:
 
     `wake` asks for an attempt of a key soon, at a priority. While the `gate` is closed nothing is asked for and nothing is
     shown to handlers; only the indices are kept filled, by the `keeper`, if there are any. Whoever runs the reconciler
-    tells the `barrier` what is to be indexed before handlers run, starts and stops the `keeper`, stops the `background`, and
-    calls `closed` and `begin_term`.
+    tells the `barrier` what is to be indexed before handlers run, calls `start`, `closed` and `begin_term`, and stops the
+    `background` and then the reconciler.
     """
 
     def __init__(
@@ -60,6 +60,16 @@ class ObjectReconciler:
         self._informers: dict[tuple[Resource, str | None], Informer] = {}
         self._backlogs: dict[ObjectKey, Backlog] = {}
         self._attempts: dict[asyncio.Task[Any], ObjectKey] = {}
+
+    async def start(self) -> None:
+        """Begin to keep the indices."""
+        if self.keeper is not None:
+            await self.keeper.controller.start()
+
+    async def stop(self) -> None:
+        """Keep nothing any more."""
+        if self.keeper is not None:
+            await self.keeper.controller.stop(0.0)
 
     # What there is to do: the trigger is called for every delta, in order.
 
@@ -197,11 +207,11 @@ class ObjectReconciler:
         except Exception as exc:
             if obj is None:
                 raise
-            delay = self._throttle(obj, exc)
+            return Result(after=self._throttle(obj, exc), error=exc)
         else:
             memory = self._env.memories.find(obj.uid) if obj is not None else None
             if memory is not None:
-                memory.failures = 0
+                memory.failures, memory.error = 0, None
         return None if delay is None else Result(after=delay)
 
     async def _pass_barrier(self, key: ObjectKey) -> bool:
@@ -288,6 +298,7 @@ class ObjectReconciler:
             raise exc
         delay = float(delays[-1])
         memory.failures += 1
+        memory.error = repr(exc)
         memory.throttled_until = asyncio.get_running_loop().time() + delay
         message = "Throttling for %s seconds due to an unexpected error: %r"
         self._logger(obj).error(message, delay, exc, exc_info=exc)

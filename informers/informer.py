@@ -101,6 +101,10 @@ class Informer:
         """Reads from the copy by namespace, selector or index."""
         return self._lister
 
+    def delivered(self, key: Key) -> Object | None:
+        """One object as the watch has delivered it, without own writes that it has yet to deliver; None: there is none."""
+        return self._store.delivered_as((key.namespace, key.name))
+
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         """Add a lookup, at any time, also after the start. See `Reader.add_indexer`."""
         self._store.add_indexer(index, function)

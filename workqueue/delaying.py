@@ -32,6 +32,11 @@ class DelayingQueue(Queue[K]):
         """When (in the loop's time) a delayed key is due; None if it is not delayed."""
         return self._schedule.time(key)
 
+    def rank(self, key: K) -> int | None:
+        """The priority with which the key waits, for a worker or for its time; None when it does neither."""
+        waiting = super().rank(key)
+        return self._schedule.priority(key) if waiting is None else waiting
+
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
         """Add the key in `delay` seconds; of several delays of a key, the earliest end counts. At once without a delay."""
         if self._closing:

@@ -91,6 +91,10 @@ class Ledger(Generic[K]):
         """The keys in work. Not to be changed."""
         return self._work
 
+    def waiting(self, key: K) -> Entry[K] | None:
+        """The entry of a key that waits, or will wait when its work is done. Not to be changed."""
+        return self._waiting.get(key) or self._again.get(key)
+
     def depths(self) -> dict[int, int]:
         """How many keys wait at each priority."""
         found: dict[int, int] = {}

@@ -73,6 +73,16 @@ class Queue(Generic[K]):
         entry = self._ledger.in_work.get(key)
         return 0 if entry is None else entry.priority
 
+    def rank(self, key: K) -> int | None:
+        """The priority with which the key waits; None when it does not wait."""
+        entry = self._ledger.waiting(key)
+        return None if entry is None else entry.priority
+
+    def waits_since(self, key: K) -> float | None:
+        """Since when (in the loop's time) the key could have been handed out; None when it does not wait."""
+        entry = self._ledger.waiting(key)
+        return None if entry is None else entry.added
+
     def add(self, key: K, *, priority: int = 0) -> None:
         """Let the key be worked on, soon. Nothing is done for a key that waits (its priority may rise), nor after a shut-down."""
         if not self._closing:

@@ -64,6 +64,11 @@ class Schedule(Generic[K]):
         known = self._times.get(key)
         return None if known is None else known[0]
 
+    def priority(self, key: K) -> int | None:
+        """With which priority the key is due; None if it is not scheduled."""
+        known = self._times.get(key)
+        return None if known is None else known[1]
+
     def next_time(self) -> float | None:
         """When the first key is due; None if there is none."""
         return self._heap[0][0] if self._heap else None

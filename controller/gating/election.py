@@ -40,6 +40,7 @@ SECONDS_LEFT = Family(
     "gauge",
     ("name",),
 )
+FAMILIES = (STATUS, SLOW_PATH, SECONDS_LEFT)
 FILES, RESOURCES = "ctl.dev/files", "ctl.dev/resources"
 """The annotations that say whose lease it is: comma-separated."""
 

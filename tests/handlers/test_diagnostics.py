@@ -1,6 +1,7 @@
 """Metrics, health and explanations of whole operators."""
 
 import asyncio
+import json
 import logging
 import socket
 from typing import Any
@@ -252,3 +253,84 @@ async def test_two_operators_in_one_loop_count_apart(world: World, site: Site) -
         await world.handled()
         assert (await site.samples())['ctl_handler_calls_total{handler="good",kind="change",outcome="succeeded"}'] == 1
         assert not [name for name in await other.samples() if 'handler="good"' in name]
+
+
+async def test_explain_says_where_an_object_stands(world: World, site: Site) -> None:
+    refusing = asyncio.Event()
+
+    @ctl.on.create(KEX.plural, id="good")
+    async def good(**_: Any) -> None: ...
+
+    @ctl.on.create(KEX.plural, id="bad")
+    async def bad(**_: Any) -> None:
+        raise ctl.TemporaryError("not yet", delay=100)
+
+    @ctl.timer(KEX.plural, id="often", interval=50)
+    async def often(**_: Any) -> None: ...
+
+    @ctl.daemon(KEX.plural, id="forever")
+    async def forever(**_: Any) -> None:
+        await refusing.wait()
+
+    @ctl.on.event(PLAIN.plural)
+    async def look(patch: Any, **_: Any) -> None:
+        patch.spec["seen"] = True
+
+    async def explain(key: str) -> Any:
+        status, text = await site.get(f"/debug/explain?key={key}")
+        assert status == 200, text
+        return json.loads(text)["operator"]
+
+    async with world.running(http=site.http):
+        await world.create()
+        await asyncio.sleep(10)
+        found = await explain("kopfexamples/default/one")
+        version = world.get()["metadata"]["resourceVersion"]
+        assert found["key"] == f"{NAME} default/one"
+        assert (found["state"], found["reason"], found["acting"]) == ("delayed", "after", True)
+        assert found["next_in"] == pytest.approx(90, abs=1)
+        assert (found["failures"], found["last_error"]) == (0, None)
+        assert found["cached_version"] == found["written_version"] == version
+        assert found["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
+        handlers = {told["id"]: told for told in found["handlers"]}
+        assert (handlers["good"]["state"], handlers["good"]["attempts"]) == ("succeeded", 1)
+        assert (handlers["bad"]["state"], handlers["bad"]["last_error"]) == ("delayed", "not yet")
+        assert handlers["bad"]["next_in"] == pytest.approx(90, abs=1)
+        assert (handlers["often"]["kind"], handlers["often"]["state"]) == ("timer", "waiting")
+        assert (handlers["forever"]["kind"], handlers["forever"]["state"]) == ("daemon", "running")
+        for name in ("kopfexample.kopf.dev", NAME, "KopfExample"):
+            assert (await explain(f"{name}/default/one"))["uid"] == found["uid"]
+
+        world.sandbox.faults.answer(500, match=world.own_patches(), times=None)
+        await world.create("two", resource=PLAIN)
+        await asyncio.sleep(0.5)
+        told = await explain("plains/default/two")
+        assert told["state"] == "in back-off"
+        assert told["failures"] == 1
+        assert "500" in told["last_error"]
+        assert (await site.samples())['controller_runtime_reconcile_errors_total{controller="operator"}'] == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "text"),
+    [
+        ("", 400, "Say which key: /debug/explain?key=kopfexamples.kopf.dev/default/my-object"),
+        ("?key=one", 400, "A key is RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME, such as "),
+        ("?key=kopfexamples/one", 400, f"{NAME} is namespaced: its keys are RESOURCE/NAMESPACE/NAME; got "),
+        ("?key=pods/default/one", 404, f"No handler of this operator is for 'pods'; served are: {NAME}."),
+        (
+            "?key=kopfexamples/default/no",
+            404,
+            f"There is no 'no' in the copy of {NAME} in the namespace 'default': it ",
+        ),
+        ("?key=kopfexamples/default/one&controller=no", 404, "No controller 'no'; there are: operator."),
+    ],
+)
+async def test_explain_says_what_it_expects(world: World, site: Site, query: str, status: int, text: str) -> None:
+    @ctl.on.event(KEX.plural)
+    async def look(**_: Any) -> None: ...
+
+    async with world.running(http=site.http):
+        found = await site.get(f"/debug/explain{query}")
+        assert found[0] == status
+        assert text in found[1]
