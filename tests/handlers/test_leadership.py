@@ -2,17 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
 import ctl
+from ctl.client.endpoint import Access
 from ctl.controller.gating.election import LEASES
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.settings import OperatorSettings
 
+from .lines import Line, a_line
 from .world import KEX, Calls, Running, World, quick, rest
 
 pytestmark = pytest.mark.virtual_time
@@ -29,11 +31,12 @@ def identified(identity: str, **changes: Any) -> OperatorSettings:
 
 
 class Replica:
-    """One of several operators: its own registry, with handlers that note who they are."""
+    """One of several operators: its own registry, with handlers that note who they are, and its own line to the server."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, line: Line) -> None:
         self.world = world
         self.name = name
+        self.line = line
         self.registry = OperatorRegistry()
         self.calls = Calls()
         self.running: Running | None = None
@@ -67,43 +70,70 @@ class Replica:
 
         return note
 
-    @property
-    def leads(self) -> bool:
-        return self.calls.count("leading") > self.calls.count("standby") - (
-            self.calls.names[:2] == ["startup", "standby"]
-        )
-
     def start(self, **options: Any) -> Running:
-        self.running = self.world.start(
-            **{**LEASE, "registry": self.registry, "settings": identified(self.name), **options}
-        )
+        """Begin to run it."""
+        given = {"registry": self.registry, "settings": identified(self.name), "access": Access(server=self.line.url)}
+        self.running = self.world.start(**{**LEASE, **given, **options})
+        return self.running
+
+    @property
+    def ran(self) -> Running:
+        """The operator that runs or ran."""
+        assert self.running is not None
         return self.running
 
     async def ready(self) -> None:
-        assert self.running is not None
-        await self.world.until(lambda: self.running.ready.is_set() or self.running.task.done())
-        if self.running.task.done():
-            await self.running.task
+        """Wait until it is ready."""
+        await self.world.until(lambda: self.ran.ready.is_set() or self.ran.task.done())
+        if self.ran.task.done():
+            await self.ran.task
+
+    async def leads(self) -> None:
+        """Wait until it leads."""
+        await self.world.until(
+            lambda: self.calls.names and self.calls.names[-1] != "standby" and "leading" in self.calls.names
+        )
 
     async def stop(self) -> None:
-        assert self.running is not None
-        await self.running.stop()
+        """Stop it gracefully."""
+        await self.ran.stop()
+
+    async def kill(self) -> None:
+        """End it in such a way that nothing of it reaches the server any more."""
+        self.line.cut()
+        self.ran.task.cancel()
+        await asyncio.wait({self.ran.task}, timeout=100)
+        assert self.ran.task.done()
 
 
 @asynccontextmanager
-async def replicas(world: World, *names: str, **options: Any) -> Any:
-    found = [Replica(world, name) for name in names]
-    try:
+async def crew(world: World, *names: str) -> AsyncIterator[list[Replica]]:
+    """Replicas that do not run yet; what runs of them in the end is stopped."""
+    async with AsyncExitStack() as stack:
+        lines = [await stack.enter_async_context(a_line(world.sandbox.url)) for _ in names]
+        found = [Replica(world, name, line) for name, line in zip(names, lines, strict=True)]
+        try:
+            yield found
+        finally:
+            tasks = [replica.running.task for replica in found if replica.running is not None]
+            for replica in found:
+                replica.line.mend()
+                if replica.running is not None:
+                    replica.running.stop_flag.set()
+            if tasks:
+                await asyncio.wait(tasks, timeout=100)
+                assert all(task.done() for task in tasks)
+
+
+@asynccontextmanager
+async def replicas(world: World, *names: str, **options: Any) -> AsyncIterator[list[Replica]]:
+    """Replicas that run; the first leads."""
+    async with crew(world, *names) as found:
         for replica in found:
             replica.start(**options)
             await replica.ready()
             await rest()
         yield found
-    finally:
-        for replica in found:
-            if replica.running is not None:
-                replica.running.stop_flag.set()
-        await asyncio.wait([replica.running.task for replica in found if replica.running], timeout=100)
 
 
 async def holder(world: World) -> str:
@@ -142,3 +172,124 @@ async def test_a_planned_hand_over_takes_less_than_a_second(world: World) -> Non
         assert b.calls.count("resume two") == 0
     assert a.calls.names[-2:] == ["standby", "cleanup"]
     assert await holder(world) == ""
+
+
+async def test_a_successor_of_one_that_was_killed_acts_within_the_lease_and_five_seconds(world: World) -> None:
+    loop = asyncio.get_running_loop()
+    async with replicas(world, "a", "b") as (a, b):
+        await world.create("one")
+        await world.handled("one")
+        await asyncio.sleep(60)
+        await a.kill()
+        killed = loop.time()
+        await world.patch({"spec": {"field": "while nobody leads"}}, "one")
+        await b.leads()
+        assert 10 < loop.time() - killed < 15 + 5
+        await world.handled("one")
+        assert world.get("one")["status"]["by"] == "b"
+        assert (b.calls.count("resume one"), b.calls.count("update one"), b.calls.count("create one")) == (1, 1, 0)
+
+
+async def test_what_happens_on_a_standby_is_told_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with replicas(world, "a", "b"):
+        assert "Standing by: a leads." in caplog.messages
+    assert "Standing by: b leads." not in caplog.messages
+
+
+async def test_resume_handlers_run_once_in_each_term(world: World) -> None:
+    async with replicas(world, "a", "b") as (a, b):
+        await world.create("one")
+        await world.handled("one")
+        for term in range(1, 4):
+            a.line.cut()
+            await b.leads()
+            await world.until(lambda term=term: b.calls.count("resume one") == term)
+            a.line.mend()
+            await rest(30)
+            b.line.cut()
+            await world.until(lambda term=term: a.calls.count("resume one") == term)
+            b.line.mend()
+            await rest(30)
+        assert not a.ran.task.done()
+        assert not b.ran.task.done()
+        assert a.calls.count("create one") == 1
+        assert a.calls.count("leading") == 4
+        assert a.calls.count("standby") == 3
+        assert b.calls.count("leading") == 3
+        assert b.calls.count("standby") == 4
+
+
+async def test_daemons_and_timers_run_on_the_leader_only(world: World) -> None:
+    loop = asyncio.get_running_loop()
+    beats: list[tuple[str, str, float]] = []
+    ends: list[tuple[str, Any]] = []
+
+    def declare(replica: Replica) -> None:
+        @ctl.timer(KEX.plural, interval=1.0, registry=replica.registry, id="timer")
+        async def timer(**_: Any) -> None:
+            beats.append((replica.name, "timer", loop.time()))
+
+        @ctl.daemon(KEX.plural, registry=replica.registry, id="daemon")
+        async def daemon(stopped: Any, **_: Any) -> None:
+            try:
+                while not stopped:
+                    beats.append((replica.name, "daemon", loop.time()))
+                    await asyncio.sleep(1.0)
+            finally:
+                ends.append((replica.name, stopped.reason))
+
+    async with crew(world, "a", "b") as (a, b):
+        for replica in (a, b):
+            declare(replica)
+            replica.start()
+            await replica.ready()
+            await rest()
+        await world.create("one")
+        await asyncio.sleep(30)
+        assert {name for name, _, _ in beats} == {"a"}
+        a.line.cut()
+        await b.leads()
+        moment = loop.time()
+        a.line.mend()
+        await asyncio.sleep(30)
+        assert max(at for name, _, at in beats if name == "a") < moment
+        assert {what for name, what, _ in beats if name == "b"} == {"timer", "daemon"}
+        assert [name for name, _ in ends] == ["a"]
+        assert ctl.DaemonStoppingReason.OPERATOR_PAUSING in ends[0][1]
+        assert not a.ran.task.done()
+
+
+async def test_a_standby_keeps_its_indices_and_hands_them_to_the_first_handlers(world: World) -> None:
+    def declare(replica: Replica) -> None:
+        @ctl.index(KEX.plural, registry=replica.registry, id="fields")
+        async def fields(name: str, spec: Any, **_: Any) -> Any:
+            replica.calls(f"index {name}", {})
+            return {spec["field"]: name}
+
+        @ctl.on.resume(KEX.plural, registry=replica.registry, id="look")
+        async def look(fields: Any, **_: Any) -> None:
+            replica.calls("look", {"found": {key: sorted(store) for key, store in fields.items()}})
+
+    async with crew(world, "a", "b") as (a, b):
+        for replica in (a, b):
+            declare(replica)
+            replica.start()
+            await replica.ready()
+            await rest()
+        await world.create("one", {"field": "x"})
+        await world.create("two", {"field": "y"})
+        await world.create("gone", {"field": "y"})
+        for name in ("one", "two", "gone"):
+            await world.handled(name)
+        await world.patch({"spec": {"field": "z"}}, "one")
+        await world.delete("gone")
+        await world.gone("gone")
+        assert b.calls.count("index one") >= 2
+        assert "look" not in b.calls.names
+        await a.stop()
+        await world.until(lambda: b.calls.count("look") == 2)
+        assert b.calls.of("look")[0]["found"] == {"z": ["one"], "y": ["two"]}
+        await world.create("three", {"field": "x"})
+        await world.handled("three")
+        assert world.get("three")["status"]["by"] == "b"
