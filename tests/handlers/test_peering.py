@@ -98,7 +98,7 @@ async def test_a_higher_priority_takes_over_and_gives_back(world: World) -> None
         await world.handled("three")
     # What the other one has created and handled meanwhile is new to this process.
     assert low.handled == ["create one", "resume two", "create three"]
-    assert sorted(high.handled) == ["create two", "update one"]
+    assert sorted(high.handled) == ["create two", "resume one", "update one"]
     assert records(world) == {}
 
 
