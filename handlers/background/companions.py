@@ -17,7 +17,6 @@ from ..declaration.registry import OperatorRegistry
 from ..declaration.specs import HandlerId, SpawningSpec
 from ..execution.application import Copy, Writer, is_refused_for_good
 from ..execution.attempts import Call, attempt
-from ..execution.invocation import is_async
 from ..execution.outcomes import Outcome, label
 from ..execution.progression import Progress
 from ..execution.rounds import deliver
@@ -111,7 +110,7 @@ class Companion(Generic[SpecT]):
 
     def __init__(self, spec: SpecT, host: Host, ground: Ground) -> None:
         self.spec = spec
-        self.in_thread = not is_async(spec.fn)
+        self.in_thread = not spec.is_async
         self.host = host
         self.ground = ground
         self.stopper = Stopper()

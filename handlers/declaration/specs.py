@@ -4,6 +4,8 @@ A spec holds what the decorator was given, already checked. It decides nothing: 
 which ones do, execution what becomes of it. Specs are compared by identity.
 """
 
+import functools
+import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +28,19 @@ Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 """What an admission request wants to do with the object."""
 
 
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Tell whether calling the function gives a coroutine; partials and wrapped functions are looked through."""
+    while True:
+        if inspect.iscoroutinefunction(fn):
+            return True
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif hasattr(fn, "__wrapped__"):
+            fn = fn.__wrapped__
+        else:
+            return inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 (callable objects)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spec:
     """A function, the id it is known by, and how often it may fail. None means the default of its kind."""
@@ -40,6 +55,11 @@ class Spec:
     """Attempts in total, the first included."""
     backoff: float | None = None
     """Seconds between attempts after an arbitrary exception."""
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the function runs on the loop; else it runs in a thread."""
+        return is_async(self.fn)
 
     @cached_property
     def identity(self) -> tuple[object, ...]:

@@ -17,9 +17,10 @@ from ..declaration.specs import Spec
 from ..errors import ErrorsMode
 from ..settings import OperatorSettings
 from . import outcomes, statistics
-from .invocation import invoke
+from .invocation import in_thread
 from .outcomes import Attempt, Outcome, UnfinishedSubhandlers, Verdict
 from .progression import Progress
+from .statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,22 @@ async def attempt(
     `after` is awaited when the function has returned, as a part of the attempt (implicit sub-handlers); `subrefs` tells
     then which sub-handlers were declared. Cancellation is logged and passed on.
     """
-    spec, progress = call.spec, call.progress
+    spec = call.spec
     now = clock.now()
-    runtime = (now - progress.started).total_seconds()
-    known = Attempt(progress.retries, runtime, call.default_errors, settings.execution.default_backoff)
-    refused = outcomes.refuse(spec, known)
-    counts, time = statistics.current().of(spec), asyncio.get_running_loop().time
+    pools = statistics.current()
+    counts, time = pools.of(spec), asyncio.get_running_loop().time
     counts.running += 1
     began, ended = time(), "cancelled"
     try:
-        if refused is not None:
-            ended = "failed"
-            return _report(call, refused)
-        result = await _call(call, settings, now, after)
+        if spec.timeout is not None or spec.retries is not None:
+            refused = outcomes.refuse(spec, _known(call, settings, now))
+            if refused is not None:
+                ended = "failed"
+                return _report(call, refused)
+        result = await _call(call, settings, now, pools)
+        if after is not None:
+            with handling(call.cause):
+                await after()
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -76,24 +80,25 @@ async def attempt(
         return outcome
     else:
         ended = "succeeded"
-        return _report(call, outcomes.succeed(spec, result, subrefs()))
+        logger = call.cause.logger
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s succeeded.", outcomes.label(spec))
+        return Outcome(final=True, result=result, subrefs=subrefs())
     finally:
         counts.ended(ended, time() - began)
 
 
-async def _call(call: Call, settings: OperatorSettings, now: datetime, after: Callable[[], Any] | None) -> Any:
-    logger = call.cause.logger
+async def _call(call: Call, settings: OperatorSettings, now: datetime, pools: Statistics) -> Any:
+    spec, logger = call.spec, call.cause.logger
     if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("%s is invoked.", outcomes.label(call.spec))
-    pools = statistics.current()
-    executor, pool = (
-        (settings.execution.executor, pools.pool) if call.executor is None else (call.executor, pools.threads)
-    )
+        logger.debug("%s is invoked.", outcomes.label(spec))
     with handling(call.cause):
-        result = await invoke(call.spec.fn, kwargs(call, now), executor, pool, call.spec.id)
-        if after is not None:
-            await after()
-    return result
+        if spec.is_async:
+            return await spec.fn(**kwargs(call, now))
+        executor, pool = (
+            (settings.execution.executor, pools.pool) if call.executor is None else (call.executor, pools.threads)
+        )
+        return await in_thread(spec.fn, kwargs(call, now), executor, pool, spec.id)
 
 
 def accuse(frames: Sequence[FrameType]) -> Blame | None:
@@ -122,19 +127,24 @@ def kwargs(call: Call, now: datetime) -> dict[str, Any]:
     }
     if call.extra:
         given.update(call.extra)
-    given.update(call.cause.indices)
+    if call.cause.indices:
+        given.update(call.cause.indices)
     return given
 
 
 def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> tuple[Outcome, str]:
     """The outcome of an attempt that raised, and its name in the statistics."""
-    progress, backoff = call.progress, settings.execution.default_backoff
-    runtime = (clock.now() - progress.started).total_seconds()
-    known = Attempt(progress.retries, runtime, call.default_errors, backoff)
+    known = _known(call, settings, clock.now())
     outcome = _report(call, outcomes.fail(call.spec, exc, known, subrefs), exc)
     if not outcome.final:
         return outcome, "waiting" if isinstance(exc, UnfinishedSubhandlers) else "retried"
     return outcome, "ignored" if outcome.exception is None else "failed"
+
+
+def _known(call: Call, settings: OperatorSettings, now: datetime) -> Attempt:
+    progress = call.progress
+    runtime = (now - progress.started).total_seconds()
+    return Attempt(progress.retries, runtime, call.default_errors, settings.execution.default_backoff)
 
 
 def _report(call: Call, verdict: Verdict, exc: Exception | None = None) -> Outcome:

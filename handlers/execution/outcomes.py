@@ -83,12 +83,6 @@ def refuse(spec: Spec, attempt: Attempt) -> Verdict | None:
     return None
 
 
-def succeed(spec: Spec, result: Any, subrefs: Collection[str] = ()) -> Verdict:
-    """Judge an attempt that returned."""
-    outcome = Outcome(final=True, result=result, subrefs=subrefs)
-    return Verdict(outcome, logging.INFO, f"{label(spec)} succeeded.")
-
-
 def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] = ()) -> Verdict:
     """Judge an attempt that raised."""
     name, what = label(spec), str(exc) or repr(exc)

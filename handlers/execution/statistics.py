@@ -7,6 +7,7 @@ is counted in it. Counting is a few additions to plain numbers on the loop; noth
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from weakref import WeakKeyDictionary
 
 from ...runtime.metrics import Family, Sample, Tally
 from ..declaration.specs import (
@@ -74,9 +75,17 @@ class Statistics:
         self.pool = Pool("handlers")
         self.threads = Pool("daemons")
         self._handlers: dict[tuple[str, str], HandlerCounts] = {}
+        # Weak, since sub-handlers are declared anew for each attempt.
+        self._by_spec: WeakKeyDictionary[Spec, HandlerCounts] = WeakKeyDictionary()
 
     def of(self, spec: Spec) -> HandlerCounts:
         """The counts of a handler."""
+        counts = self._by_spec.get(spec)
+        if counts is None:
+            counts = self._by_spec[spec] = self._find(spec)
+        return counts
+
+    def _find(self, spec: Spec) -> HandlerCounts:
         # Two handlers of one kind and id are one in the records, the log, and here.
         labels = (str(spec.id), next((kind for cls, kind in _KINDS if isinstance(spec, cls)), "change"))
         counts = self._handlers.get(labels)

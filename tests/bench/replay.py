@@ -1,6 +1,6 @@
 """A replay server holds custom objects and then modifies them, faster than any client can follow.
 
-    python tests/bench/replay.py COUNT EVENTS [--port PORT] [--pause SECONDS] [--streams none]
+    python tests/bench/replay.py COUNT EVENTS [--port PORT] [--pause SECONDS] [--no-streams] [--handled]
 
 It serves `kopfexamples.kopf.dev/v1`: lists in pages, streamed lists, and watches. After the list each watch is sent EVENTS
 modifications, `--pause` seconds later, and then stays open and silent. The first line that it prints is its URL. It
@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 GROUP, VERSION, PLURAL, KIND = "kopf.dev", "v1", "kopfexamples", "KopfExample"
@@ -59,9 +60,9 @@ class Template:
         return b"%b%d%b" % (self.before, version, self.after)
 
 
-def template(number: int) -> Template:
+def template(number: int, *, handled: bool = False, last: bool = False) -> Template:
     """About 1.15 kB, shaped like what operators watch: labels, managed fields, a spec, a status."""
-    body = {
+    body: dict[str, Any] = {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": KIND,
         "metadata": {
@@ -95,6 +96,13 @@ def template(number: int) -> Template:
         },
         "status": {"phase": "Ready", "conditions": [{"type": "Ready", "status": "True", "reason": "AllGood"}]},
     }
+    metadata: dict[str, Any] = body["metadata"]
+    if last:
+        metadata["labels"] |= {"last": "yes"}
+    elif handled:
+        kept = {"labels": metadata["labels"], "annotations": dict(metadata["annotations"])}
+        essence = json.dumps({"spec": body["spec"], "metadata": kept}, separators=(",", ":"))
+        metadata["annotations"]["kopf.zalando.org/last-handled-configuration"] = f"{essence}\n"
     before, after = json.dumps(body, separators=(",", ":")).encode().split(b'"@"')
     return Template(before + b'"', b'"' + after)
 
@@ -102,8 +110,10 @@ def template(number: int) -> Template:
 class Replay:
     """What is served."""
 
-    def __init__(self, count: int, events: int, pause: float, *, streams: bool) -> None:
-        self._templates = [template(number) for number in range(count)]
+    def __init__(self, count: int, events: int, pause: float, *, streams: bool, handled: bool) -> None:
+        self._templates = [
+            template(number, handled=handled, last=handled and number == count - 1) for number in range(count)
+        ]
         self._version = FIRST + count
         self._events = events
         self._pause = pause
@@ -119,6 +129,8 @@ class Replay:
                 query = {key: values[-1] for key, values in parse_qs(url.query).items()}
                 if url.path in DISCOVERY:
                     self._answer(writer, 200, json.dumps(DISCOVERY[url.path]).encode())
+                elif url.path.startswith(f"{COLLECTION}/") or "/namespaces/" in url.path:
+                    self._answer(writer, 404, b'{"kind":"Status","code":404,"reason":"NotFound"}')
                 elif url.path != COLLECTION:
                     await self._serve_nothing(writer, query)
                 elif query.get("watch") not in {"true", "1"}:
@@ -200,8 +212,13 @@ async def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--pause", type=float, default=1.0)
     parser.add_argument("--no-streams", action="store_true", help="refuse streamed lists, as old servers do")
+    parser.add_argument(
+        "--handled", action="store_true", help="all but the last, which is labelled, have been handled by an operator"
+    )
     options = parser.parse_args()
-    replay = Replay(options.count, options.events, options.pause, streams=not options.no_streams)
+    replay = Replay(
+        options.count, options.events, options.pause, streams=not options.no_streams, handled=options.handled
+    )
     server = await asyncio.start_server(replay.serve, "127.0.0.1", options.port, limit=1 << 20)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     async with server:

@@ -1,6 +1,5 @@
 """How attempts are judged: the table of error modes, the look-ahead, and the sentences of the log."""
 
-import logging
 
 import pytest
 
@@ -20,14 +19,6 @@ from ctl.handlers.execution.outcomes import Attempt, UnfinishedSubhandlers
 
 def spec(**options: object) -> ChangingSpec:
     return ChangingSpec(id=HandlerId("fn"), fn=print, selector=None, **options)  # type: ignore[arg-type]
-
-
-def test_success_is_final_and_carries_the_result() -> None:
-    verdict = outcomes.succeed(spec(), {"x": 1})
-    assert verdict.outcome.final
-    assert verdict.outcome.result == {"x": 1}
-    assert verdict.outcome.exception is None
-    assert (verdict.level, verdict.text) == (logging.INFO, "Handler 'fn' succeeded.")
 
 
 @pytest.mark.parametrize(
