@@ -1,6 +1,5 @@
 """Decide whether an operator takes part in an election, over which Lease, and as whom."""
 
-import asyncio
 import base64
 import json
 import logging
@@ -8,10 +7,9 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 from ..client.endpoint import Access, AccessSource
 from ..client.errors import AccessError, APIError
@@ -26,8 +24,6 @@ from .declaration.registry import OperatorRegistry
 from .settings import OperatorSettings
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", kind="SelfSubjectReview", namespaced=False)
 VERBS = ("get", "create", "update")
@@ -135,8 +131,7 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
         resources=tuple(sorted({str(selector) for selector in candidacy.registry.selectors()})),
         stall_limit=known.stall_limit,
     )
-    access = candidacy.access if isinstance(candidacy.access, Access) else Elsewhere(candidacy.access)
-    return Leadership(access, settings, client.settings)
+    return Leadership(candidacy.access, settings, client.settings)
 
 
 def lease_name(user: str, files: Iterable[str]) -> str:
@@ -146,34 +141,6 @@ def lease_name(user: str, files: Iterable[str]) -> str:
     path = Path(first)
     source = path.stem if path.suffix == ".py" else first
     return re.sub(r"[^a-z0-9.-]+", "-", f"ctl-{account}-{source}".lower())[:LONGEST].strip(".-")
-
-
-class Elsewhere:
-    """The access of a source that belongs to one loop, for a client of another loop or thread.
-
-    It gives what the source gave last; a refusal is told to the source in its own loop.
-    """
-
-    def __init__(self, source: AccessSource) -> None:
-        self._source = source
-        self._loop = asyncio.get_running_loop()
-        self._last: Access | None = None
-
-    async def access(self) -> Access:
-        """The access to use now: the source's, asked for in its own loop the first time and after refusals."""
-        if self._last is None:
-            self._last = await self._there(self._source.access())
-        return self._last
-
-    async def refused(self, access: Access) -> None:
-        """Have the source find another one."""
-        await self._there(self._source.refused(access))
-        self._last = None
-
-    async def _there(self, coro: Coroutine[Any, Any, T]) -> T:
-        if asyncio.get_running_loop() is self._loop:
-            return await coro
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coro, self._loop))
 
 
 def _subject(token: str) -> str | None:

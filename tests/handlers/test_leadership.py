@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -10,9 +11,15 @@ import pytest
 
 import ctl
 from ctl.client.endpoint import Access
+from ctl.client.errors import NotFound
+from ctl.client.resources import Resource
 from ctl.controller.gating.election import LEASES
+from ctl.handlers.authority import StillActing
 from ctl.handlers.declaration.registry import OperatorRegistry
+from ctl.handlers.execution.activities import ActivityError
 from ctl.handlers.settings import OperatorSettings
+from ctl.runtime import clock
+from ctl.runtime.clock import iso
 
 from .lines import Line, a_line
 from .world import KEX, Calls, Running, World, quick, rest
@@ -293,3 +300,190 @@ async def test_a_standby_keeps_its_indices_and_hands_them_to_the_first_handlers(
         await world.create("three", {"field": "x"})
         await world.handled("three")
         assert world.get("three")["status"]["by"] == "b"
+
+
+async def test_what_cannot_be_cancelled_ends_the_operator_before_others_may_act(world: World) -> None:
+    loop = asyncio.get_running_loop()
+    free = threading.Event()
+    resorted: list[float] = []
+
+    def declare(replica: Replica) -> None:
+        @ctl.on.create(KEX.plural, registry=replica.registry, id="sync")
+        def sync(**_: Any) -> None:
+            free.wait(60)
+
+    async with crew(world, "a", "b") as (a, b):
+        declare(a)
+        a.start(last_resort=lambda _: resorted.append(loop.time()))
+        await a.ready()
+        await a.leads()
+        b.start()
+        await b.ready()
+        await world.create("one")
+        await world.until(lambda: a.calls.count("event MODIFIED one") or a.calls.count("create one"))
+        await rest(5)
+        began = loop.time()
+        a.line.cut()
+        await world.until(lambda: resorted)
+        assert not b.calls.count("leading")
+        assert resorted[0] - began < 15
+        free.set()
+        with pytest.raises(StillActing, match=r"default/op was lost .* the handlers of .*one"):
+            await a.ran.ended()
+        await b.leads()
+        assert a.calls.count("cleanup") == 1
+
+
+async def test_a_task_that_a_handler_left_behind_ends_the_operator(world: World) -> None:
+    left: list[asyncio.Task[None]] = []
+
+    def declare(replica: Replica) -> None:
+        @ctl.on.event(KEX.plural, registry=replica.registry, id="leaver")
+        async def leaver(**_: Any) -> None:
+            if not left:
+                left.append(asyncio.create_task(asyncio.sleep(3600), name="left behind"))
+
+    async with crew(world, "a") as (a,):
+        declare(a)
+        a.start()
+        await a.ready()
+        await a.leads()
+        mine = asyncio.create_task(asyncio.sleep(3600), name="the program's own")
+        await world.create("one")
+        await world.handled("one")
+        a.line.cut()
+        with pytest.raises(StillActing, match="the task 'left behind', which a handler has started"):
+            await a.ran.ended()
+        assert not left[0].done()
+        assert not mine.done()
+        for task in (mine, left[0]):
+            task.cancel()
+
+
+async def test_what_can_be_cancelled_leaves_a_follower(world: World) -> None:
+    cut: list[str] = []
+
+    def declare(replica: Replica) -> None:
+        @ctl.on.create(KEX.plural, registry=replica.registry, id="slow")
+        async def slow(name: str, **_: Any) -> None:
+            if replica.name == "b":
+                return
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                cut.append(name)
+                raise
+
+    async with crew(world, "a", "b") as (a, b):
+        for replica in (a, b):
+            declare(replica)
+            replica.start()
+            await replica.ready()
+            await rest()
+        await world.create("one")
+        await rest(5)
+        a.line.cut()
+        await b.leads()
+        assert cut == ["one"]
+        await world.handled("one")
+        # What the former leader had finished was written before.
+        assert (a.calls.count("create one"), b.calls.count("create one")) == (1, 0)
+        a.line.mend()
+        await rest(30)
+        assert not a.ran.task.done()
+        await b.stop()
+        await world.until(lambda: a.calls.count("resume one"))
+
+
+async def test_when_what_only_a_leader_starts_fails_another_one_takes_over(world: World) -> None:
+    async with crew(world, "a", "b") as (a, b):
+
+        @ctl.on.leading(registry=a.registry, id="bad")
+        async def bad(**_: Any) -> None:
+            await asyncio.sleep(3)
+            raise ctl.PermanentError("no")
+
+        a.start()
+        await a.ready()
+        b.start()
+        await b.ready()
+        with pytest.raises(ActivityError, match="bad"):
+            await a.ran.ended()
+        assert a.calls.names == ["startup", "leading", "standby", "cleanup"]
+        await b.leads()
+
+
+async def test_without_an_election_the_operator_leads_once_from_its_start_to_its_end(world: World) -> None:
+    async with crew(world, "a") as (a,):
+        await world.create("one")
+        a.start(leader_elect=None, lease_name=None, lease_namespace=None)
+        await a.ready()
+        await world.handled("one")
+        await a.stop()
+        assert a.calls.names[:3] == ["startup", "leading", "event None one"]
+        assert a.calls.names[-2:] == ["standby", "cleanup"]
+        assert a.calls.count("event None one") == 1
+        with pytest.raises(NotFound):
+            await holder(world)
+
+
+async def test_several_operators_of_one_process_have_leases_of_their_own(world: World) -> None:
+    async with crew(world, "a", "b") as (a, b):
+        for replica in (a, b):
+            replica.start(lease_name=f"op-{replica.name}")
+            await replica.ready()
+            await replica.leads()
+        await world.create("one")
+        await world.until(lambda: a.calls.count("create one") and b.calls.count("create one"))
+
+
+async def test_a_pause_resets_nothing_and_a_loss_while_pausing_is_a_loss(world: World) -> None:
+    peering = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clusterkopfpeerings.kopf.dev"},
+        "spec": {
+            "scope": "Cluster",
+            "group": "kopf.dev",
+            "names": {"kind": "ClusterKopfPeering", "plural": "clusterkopfpeerings", "singular": "clusterkopfpeering"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    },
+                }
+            ],
+        },
+    }
+    world.sandbox.create(peering)
+    body = {"apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "default"}}
+    world.sandbox.create(body)
+    resource = Resource("kopf.dev", "v1", "clusterkopfpeerings", "ClusterKopfPeering", namespaced=False)
+
+    async def record(value: Any) -> None:
+        await world.user.patch(resource, "default", None, {"status": {"dev": value}})
+
+    alive = {"priority": 100, "lifetime": 100_000, "lastseen": iso(clock.now())}
+    async with replicas(world, "a", "b") as (a, b):
+        await world.create("one")
+        await world.handled("one")
+        await record(alive)
+        await rest(3)
+        await world.patch({"spec": {"field": "paused"}}, "one")
+        await rest(3)
+        assert a.calls.count("update one") == 0
+        await record(None)
+        await world.handled("one")
+        assert (a.calls.count("update one"), a.calls.count("resume one")) == (1, 0)
+        assert a.calls.names[-2:] == ["event None one", "update one"] or a.calls.count("event None one") == 1
+        await record(alive)
+        await rest(3)
+        a.line.cut()
+        await b.leads()
+        await rest(5)
+        assert b.calls.names == ["startup", "standby", "leading"]
+        await record(None)
+        await world.until(lambda: b.calls.count("resume one"))
