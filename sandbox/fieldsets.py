@@ -47,11 +47,14 @@ def difference(left: Tree | None, right: Tree | None) -> Tree | None:
     if left is None or right is None:
         return left
     children: Tree = {}
-    for key, child in _children(left):
-        kept = difference(child, right.get(key))
+    for key, child in left.items():
+        if key == SELF:
+            continue
+        other = right.get(key)
+        kept = child if other is None else difference(child, other)
         if kept is not None:
             children[key] = kept
-    return node(children, member=is_member(left) and not is_member(right))
+    return node(children, member=(not left or SELF in left) and not is_member(right))
 
 
 def intersection(left: Tree | None, right: Tree | None) -> Tree | None:

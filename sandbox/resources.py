@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from .shapes import Shape, builtin_shape
@@ -67,29 +68,29 @@ class Resource:
     schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     custom_shape: Shape | None = field(default=None, compare=False, repr=False)
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """How objects of this version merge and who owns what in them."""
         return self.custom_shape or builtin_shape(self.group_version, self.kind)
 
-    @property
+    @cached_property
     def bucket(self) -> str:
         """The name under which the objects are stored: one for all versions."""
         if self.plural == "events" and self.group == "events.k8s.io":
             return "events"
         return self.subject.resource
 
-    @property
+    @cached_property
     def subject(self) -> Subject:
         """The words for errors about this resource."""
         return Subject(self.group, self.plural, self.kind)
 
-    @property
+    @cached_property
     def group_version(self) -> str:
         """`group/version`, or the version alone in the core group: an object's apiVersion."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def prefix(self) -> bytes:
         """The encoded head that turns a stored body into a whole object of this version."""
         if self.custom:

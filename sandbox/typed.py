@@ -76,6 +76,8 @@ def _items(shape: Shape, value: list[Any]) -> Parts:
 
 def tree_of(shape: Shape, value: Any) -> Tree:
     """The members that appear with a value: itself and all inside."""
+    if not isinstance(value, dict | list):
+        return LEAF
     inner = parts(shape, value)
     if inner is None:
         return LEAF
