@@ -13,6 +13,7 @@ class Proxy:
     host: str
     port: int
     listening: int = 0
+    is_closed: bool = False
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -22,6 +23,15 @@ class Proxy:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    def close(self) -> None:
+        """Reset all connections, and every new one, until `reopen`."""
+        self.is_closed = True
+        self.cut()
+
+    def reopen(self) -> None:
+        """Serve new connections again."""
+        self.is_closed = False
+
     def stall(self) -> None:
         """Pass nothing on any more, on connections that are open now; later ones are served."""
         self._flowing.clear()
@@ -30,6 +40,9 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         flowing = self._flowing
+        if self.is_closed:
+            writer.transport.abort()
+            return
         try:
             there, back = await asyncio.open_connection(self.host, self.port)
         except OSError:

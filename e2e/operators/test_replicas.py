@@ -1,0 +1,265 @@
+"""Three replicas of an operator as processes: one writes at any moment, whoever is killed, cut off or told to stop."""
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from conformance.api import Api, Body
+from conformance.spaces import DEFINITIONS, established
+from controlplane import build
+from controlplane.cluster import ControlPlane, Options
+from informers.proxy import Proxy, proxied
+from operators.cluster import Examples
+from operators.processes import Operator, ctl_command, running
+from targets import Target, of_control_plane
+
+from ctl.sandbox import Sandbox
+
+FOLDER = Path(__file__).parent
+OPERATOR = FOLDER / "replica_operator.py"
+CRD = FOLDER.parents[1] / "examples" / "01-minimal" / "crd.yaml"
+KILLS = int(os.environ.get("SOAK_KILLS", "2"))
+OBJECTS = 5
+DURATION = 3.0
+"""Of the lease; see the operator."""
+SECONDS = 60.0
+
+pytestmark = pytest.mark.timeout(120 + KILLS * 30)
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write of an operator that a server has received: whose, and when it was made (by the operator's clock)."""
+
+    by: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A server that remembers all writes."""
+
+    target: Target
+    writes: Callable[[], list[Write]]
+    """All writes of operators to objects, in the order in which they were received."""
+    restart: Callable[[], None] | None = None
+
+
+@dataclass
+class Crew:
+    """The replicas of one operator."""
+
+    ground: Ground
+    api: Api
+    examples: Examples
+    folder: Path
+    stack: ExitStack
+    members: dict[str, Operator] = field(default_factory=dict)
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def start(self, kubeconfig: Path | None = None) -> str:
+        """Start one more; gives its name."""
+        name = f"r{next(self.numbers)}"
+        command = ctl_command(
+            *("run", "-n", self.examples.namespace, "--leader-elect", "--lease-name", "replicas"),
+            *("--lease-namespace", self.examples.namespace, str(OPERATOR)),
+        )
+        config = str(kubeconfig or self.ground.target.kubeconfig)
+        self.members[name] = self.stack.enter_context(
+            running(command, self.ground.target, self.folder / name, REPLICA=name, KUBECONFIG=config)
+        )
+        return name
+
+    async def said(self, name: str, text: str) -> None:
+        """Wait until a replica has printed this."""
+        await self.until(lambda: text in self.members[name].text(), f"{name} to say {text!r}")
+
+    async def until(self, holds: Callable[[], object], what: str, seconds: float = SECONDS) -> None:
+        """Wait until something holds."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            logs = "\n".join(f"--- {name}:\n{member.text()[-3000:]}" for name, member in self.members.items())
+            assert time.monotonic() < deadline, f"waited {seconds} s for {what}\n{logs}"
+            await asyncio.sleep(0.02)
+
+    async def lease(self) -> Body:
+        """The spec of the Lease."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.examples.namespace}/leases/replicas"
+        answer = await self.api.call("GET", path)
+        found: Body = answer.body["spec"] if answer.code == 200 else {}
+        return found
+
+    async def writer(self, after: float = 0.0, other: str = "", seconds: float = SECONDS) -> Write:
+        """Wait for a write that was made after a moment, and not by this replica; gives the first such."""
+        found: list[Write] = []
+
+        def look() -> bool:
+            found[:] = [write for write in self.ground.writes() if write.at > after and write.by != other]
+            return bool(found)
+
+        await self.until(look, f"a write after {after}, not by {other or 'nobody'}", seconds)
+        return min(found, key=lambda write: write.at)
+
+    async def check(self) -> None:
+        """No two replicas wrote at any moment: there were no more changes of the writer than of the leader."""
+        writers = [name for name, _ in itertools.groupby(write.by for write in self.ground.writes())]
+        transitions = (await self.lease())["leaseTransitions"]
+        assert len(writers) <= transitions + 1, (writers, transitions)
+
+
+async def install(target: Target) -> None:
+    async with Api(target) as api:
+        definition = yaml.safe_load(CRD.read_text())
+        answer = await api.call("POST", DEFINITIONS, definition)
+        assert answer.code in {201, 409}, answer
+        await established(api, definition)
+
+
+@pytest.fixture(params=["real", "sandbox"])
+async def ground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ground]:
+    if request.param == "sandbox":
+        async with Sandbox() as sandbox:
+            kubeconfig = tmp_path / "kubeconfig"
+            sandbox.kubeconfig(kubeconfig)
+
+            def received() -> list[Write]:
+                bodies = (log.json() for log in sandbox.write_log if "/kopfexamples/" in log.path)
+                return writes_of(bodies)
+
+            yield Ground(Target(name="sandbox", url=sandbox.url, kubeconfig=kubeconfig), received)
+        return
+    if os.environ.get("KUBECONFIG"):
+        pytest.skip("needs a server whose audit log can be read; the one of KUBECONFIG is not ours")
+    if not build.is_built():
+        pytest.fail("The real control plane is not built yet: run `make e2e`, or python e2e/controlplane/build.py.")
+    with ControlPlane(Options(audit=True)) as cluster:
+
+        def audited() -> list[Write]:
+            events = [
+                event
+                for event in cluster.audit_events()
+                if event["verb"] == "patch" and event.get("objectRef", {}).get("resource") == "kopfexamples"
+            ]
+            events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
+            return writes_of(event.get("requestObject") for event in events)
+
+        yield Ground(of_control_plane(cluster), audited, cluster.restart_api_server)
+
+
+def writes_of(bodies: Iterable[object]) -> list[Write]:
+    """The writes among the bodies of requests."""
+    found = []
+    for body in bodies:
+        status = body.get("status") if isinstance(body, dict) else None
+        if status and "by" in status:
+            found.append(Write(status["by"], status["at"]))
+    return found
+
+
+@pytest.fixture
+async def crew(ground: Ground, tmp_path: Path) -> AsyncIterator[Crew]:
+    await install(ground.target)
+    async with Api(ground.target) as api:
+        space = "replicas"
+        await api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+        examples = Examples(api, space)
+        for number in range(OBJECTS):
+            await examples.create(f"n{number}")
+        with ExitStack() as stack:
+            yield Crew(ground, api, examples, tmp_path, stack)
+
+
+async def three(crew: Crew) -> str:
+    """Start three; gives the leader."""
+    first = crew.start()
+    await crew.said(first, f"{first} leads from now on")
+    for name in [crew.start(), crew.start()]:
+        await crew.said(name, f"Standing by: {first} leads.")
+    await crew.writer()
+    return first
+
+
+async def test_when_leaders_are_killed_another_one_writes_within_the_lease_and_five_seconds(crew: Crew) -> None:
+    leader = await three(crew)
+    waits = []
+    for _ in range(KILLS):
+        await asyncio.to_thread(crew.members[leader].kill)
+        killed = time.time()
+        first = await crew.writer(after=killed, other=leader)
+        waits.append(first.at - killed)
+        leader = first.by
+        successor = crew.start()
+        await crew.said(successor, f"Standing by: {leader} leads.")
+    print("seconds without a leader after kills:", *(f"{wait:.2f}" for wait in waits))
+    assert max(waits) < DURATION + 5
+    await crew.check()
+
+
+async def test_a_leader_that_is_told_to_stop_hands_over_within_a_second(crew: Crew) -> None:
+    leader = await three(crew)
+    asked = time.time()
+    assert await asyncio.to_thread(crew.members[leader].stop) == 0
+    first = await crew.writer(after=asked, other=leader)
+    last = max(write.at for write in crew.ground.writes() if write.by == leader)
+    print(
+        f"seconds from SIGTERM to the successor's first write: {first.at - asked:.3f}; without writes: {first.at - last:.3f}"
+    )
+    assert first.at - asked < 1
+    assert last < first.at
+    await crew.said(first.by, f"{first.by} leads from now on")
+    await crew.check()
+
+
+async def test_a_leader_whose_network_is_cut_stops_before_another_one_starts(crew: Crew, tmp_path: Path) -> None:
+    server = urlsplit(crew.ground.target.url)
+    assert server.hostname is not None
+    assert server.port is not None
+    async with proxied(server.hostname, server.port) as proxy:
+        cut = crew.start(kubeconfig=through(proxy, crew.ground.target, tmp_path / "cut-off"))
+        await crew.said(cut, f"{cut} leads from now on")
+        other = crew.start()
+        await crew.said(other, f"Standing by: {cut} leads.")
+        await crew.writer()
+        proxy.close()
+        began = time.time()
+        first = await crew.writer(after=began, other=cut)
+        assert first.by == other
+        assert first.at - began < DURATION + 5
+        await crew.said(cut, f"{cut} stands by from now on")
+        proxy.reopen()
+        await crew.said(cut, f"Standing by: {other} leads.")
+        assert crew.members[cut].process.poll() is None
+        assert await asyncio.to_thread(crew.members[other].stop) == 0
+        await crew.writer(after=time.time(), other=other)
+    received = crew.ground.writes()
+    assert max(write.at for write in received if write.by == cut and write.at < first.at) < first.at
+    await crew.check()
+
+
+async def test_when_the_api_server_is_restarted_under_them_one_leads_again(crew: Crew) -> None:
+    if crew.ground.restart is None:
+        pytest.skip("the sandbox has no process to restart")
+    await three(crew)
+    for _ in range(2):
+        await asyncio.to_thread(crew.ground.restart)
+        await crew.writer(after=time.time())
+    await asyncio.sleep(1)
+    assert all(member.process.poll() is None for member in crew.members.values())
+    await crew.check()
+
+
+def through(proxy: Proxy, target: Target, kubeconfig: Path) -> Path:
+    """A kubeconfig of the same server by way of a proxy."""
+    config = yaml.safe_load(target.kubeconfig.read_text())
+    cluster = config["clusters"][0]["cluster"]
+    cluster["server"] = f"{urlsplit(target.url).scheme}://127.0.0.1:{proxy.listening}"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    return kubeconfig
