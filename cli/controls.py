@@ -14,7 +14,7 @@ class CLIControls:
     stop_flag: Any = None
     """The operator stops when it is raised: as `ready_flag`."""
     vault: Any = None
-    """Credentials to begin with."""
+    """Refused: credentials come from login handlers, from a kubeconfig or from the pod."""
     registry: Any = None
     """The handlers; files that the command loads register theirs in the default registry all the same."""
     settings: Any = None

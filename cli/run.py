@@ -138,6 +138,11 @@ def run(controls: CLIControls, /, **given: Any) -> None:
     """
     options = RunOptions(**given)
     options.check()
+    if controls.vault is not None:
+        raise TypeError(
+            "CLIControls(vault=...) is not supported: credentials come from handlers of @on.login, from a kubeconfig, or from "
+            "the pod's account. Leave it out, and declare a login handler that gives them."
+        )
     install_as_kopf()
     with contextlib.ExitStack() as stack:
         if options.sandbox:

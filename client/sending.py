@@ -156,7 +156,8 @@ class Sender:
     def _request(self, call: Call, channel: Channel) -> Request:
         settings = self._settings
         timeout = call.timeout if call.timeout is not None else settings.request_timeout
-        connect = settings.connect_timeout if settings.connect_timeout is not None else timeout
+        limits = [settings.watch_connect_timeout] if channel == "watch" else []
+        connect = next((limit for limit in (*limits, settings.connect_timeout) if limit is not None), timeout)
         return Request(call.method, call.path, call.headers, call.body, timeout, connect, channel)
 
     async def _enter(self) -> _Pass:

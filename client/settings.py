@@ -21,6 +21,8 @@ class ClientSettings:
     """One attempt, from the wait for a free connection to the last byte of the answer. Not for watches."""
     connect_timeout: float | None = None
     """Until a connection is established; None is `request_timeout`."""
+    watch_connect_timeout: float | None = None
+    """The same for watches; None is `connect_timeout`."""
     error_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
     enforce_retry_after: bool = False
     refused_backoff: float = 1.0

@@ -99,7 +99,7 @@ def _assemble(options: Options) -> "_Operator":
         stage=stage,
         lifecycle=options.get("lifecycle") or get_default_lifecycle(),
         scope=Scope(namespaces),
-        wish=Wish(options.get("stop_flag")),
+        wish=Wish(options.get("stop_flag"), lambda: settings.process.ultimate_exiting_timeout),
         ready_flag=options.get("ready_flag"),
         diagnostics=Diagnostics(stage, http=options.get("http"), liveness=options.get("liveness_endpoint")),
         access=options.get("access"),

@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,8 +18,11 @@ logger = logging.getLogger("ctl.handlers.operator")
 class Wish:
     """Whether the operator is to stop, and the error for which it must, if there is one."""
 
-    def __init__(self, flag: Flag | None) -> None:
+    def __init__(self, flag: Flag | None, patience: Callable[[], float | None] = lambda: None) -> None:
+        """Take the flag, and what tells after a signal how many seconds the process has until it is killed; None: any time."""
         self._flag = flag
+        self._patience = patience
+        self._last_resort: threading.Timer | None = None
         self._asked = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
         self.error: Exception | None = None
@@ -32,6 +38,8 @@ class Wish:
             finally:
                 self._listening.cancel()
                 await asyncio.gather(self._listening, return_exceptions=True)
+                if self._last_resort is not None:
+                    self._last_resort.cancel()
 
     def fail(self, error: Exception) -> None:
         """Stop because of an error; the first one counts."""
@@ -76,3 +84,14 @@ class Wish:
     def _signalled(self, signum: Any) -> None:
         logger.info("Signal %s is received. Operator is stopping.", signum.name)
         self._asked.set()
+        patience = self._patience()
+        if patience is not None and self._last_resort is None:
+            # By a thread: what hangs may be the loop.
+            self._last_resort = threading.Timer(patience, _end_process, [patience])
+            self._last_resort.daemon = True
+            self._last_resort.start()
+
+
+def _end_process(patience: float) -> None:
+    logger.critical("The operator has not stopped within %s seconds after the signal; the process is killed.", patience)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -14,6 +14,8 @@ def informer_settings(settings: OperatorSettings) -> InformerSettings:
         page_size=watching.chunk_size or known.page_size,
         watch_timeouts=known.watch_timeouts if timeout is None else (timeout, timeout),
         silence_limit=watching.inactivity_timeout,
+        stream_limit=watching.client_timeout,
+        stream_pause=watching.reconnect_backoff,
     )
 
 
@@ -23,6 +25,7 @@ def client_settings(settings: OperatorSettings) -> ClientSettings:
     return ClientSettings(
         request_timeout=networking.request_timeout,
         connect_timeout=networking.connect_timeout,
+        watch_connect_timeout=settings.watching.connect_timeout,
         error_backoffs=networking.error_backoffs,
         enforce_retry_after=networking.enforce_retry_after,
         trust_env=networking.trust_env,

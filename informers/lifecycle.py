@@ -213,6 +213,8 @@ class Lifecycle:
             self._pages_next = True
         if self._is_fruitless(now):
             self._back_off(now, random, StreamBroken("The watch ended as soon as it had begun, without any event."))
+        elif self._settings.stream_pause > 0:
+            self._delay = self._settings.stream_pause
 
     def stalled(self) -> None:
         """A watch was silent for too long: the next begins where it stopped, or as pages if it was to be a list."""

@@ -187,14 +187,19 @@ class Reflector:
             options = WatchOptions(send_initial_events=True, timeout_seconds=action.timeout)
         else:
             options = WatchOptions(action.resource_version, timeout_seconds=action.timeout)
+        limit = self._settings.stream_limit
+        until = None if limit is None else self._now() + limit
         try:
-            async with asyncio.timeout(None) as guard:
+            async with asyncio.timeout_at(until) as guard:
                 self._interrupt = lambda: guard.reschedule(0.0)
                 await self._follow(options, listing, self._interrupt)
         except TimeoutError:
             if not guard.expired():
                 raise
             if self._relists:
+                return
+            if until is not None and self._now() >= until:
+                lifecycle.ended(self._now(), self._random())
                 return
             self.metrics.stalls += 1
             _logger.debug("The watch of %s is silent; it is opened again.", self.name)

@@ -19,6 +19,10 @@ class InformerSettings:
     not older than what was seen: cheaper for servers before 1.34, which then ignore the page size."""
     watch_timeouts: tuple[float, float] = (300.0, 600.0)
     """The server ends each watch after a time taken at random between these."""
+    stream_limit: float | None = None
+    """After how long a watch is ended on our side, if the server has not ended it; None: never."""
+    stream_pause: float = 0.0
+    """The pause between the end of a watch and the next one, when nothing is wrong."""
     short_watch: float = 1.0
     """A watch that ends sooner without any event is a failure."""
     silence_limit: float = 90.0

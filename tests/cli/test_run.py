@@ -261,3 +261,16 @@ async def test_without_a_word_about_namespaces_all_are_served_with_a_warning(kub
     async with command("run", "--kubeconfig", kubeconfig, operator(tmp_path)) as run:
         await run.line("Neither --all-namespaces nor --namespace is given")
         await handled(kubeconfig, "kube-public")
+
+
+def test_a_vault_of_the_invoker_is_refused_with_the_next_step(tmp_path: Path) -> None:
+    from click.testing import CliRunner  # noqa: PLC0415 - for this test alone
+
+    from ctl.cli.controls import CLIControls  # noqa: PLC0415 - as above
+    from ctl.cli.run import run  # noqa: PLC0415 - as above
+
+    file = tmp_path / "operator.py"
+    file.write_text("")
+    result = CliRunner().invoke(run, [str(file)], obj=CLIControls(vault=object()))
+    assert isinstance(result.exception, TypeError)
+    assert "@on.login" in str(result.exception)

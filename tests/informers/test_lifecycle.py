@@ -325,3 +325,11 @@ def carry_out(life: Lifecycle, action: Action, report: str, now: float) -> None:
             life.ended(now + 0.1, 0.5)
     else:
         life.failed(now, 0.5, errors.get(report, InternalError(500)))
+
+
+def test_a_pause_between_streams_is_made_when_it_is_asked_for() -> None:
+    life = watching(InformerSettings(stream_lists=False, stream_pause=3.0))
+    life.ended(100.0, 0.5)
+    assert act(life, 100.0) == Wait(3.0)
+    assert isinstance(act(life, 103.0), Watch)
+    assert life.error is None
