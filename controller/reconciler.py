@@ -2,8 +2,9 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from .result import Result
 
@@ -11,8 +12,7 @@ K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True, gc=False):
     """Why a key waits to be attempted: the first thing that asked for it since its last attempt began.
 
     `trigger` is the name of the watch; or `retry` after a failure, `after` for a `Result(after=...)`, `add` for a direct
@@ -30,8 +30,7 @@ ADDED = Reason("add")
 """The reason of keys that were added to the queue directly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt(Generic[K]):
+class Attempt(msgspec.Struct, Generic[K], frozen=True):
     """One attempt of one key, as the reconciler is told of it."""
 
     key: K

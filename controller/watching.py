@@ -91,6 +91,7 @@ class Watch(Generic[K]):
         self._rules = rules
         self._ask = ask
         self._deltas = informer.subscribe(name=name)
+        self._what = repr(informer.resource)
         self.held = False
         """Whether the keys of its deltas are dropped, since the copy may be older than what a predecessor wrote."""
         self.dropped = False
@@ -130,7 +131,9 @@ class Watch(Generic[K]):
                 return
             priority = BACKLOG_PRIORITY if _is_repetition(delta) else 0
             urgent = rules.urgent is not None and rules.urgent(delta)
-            reason = Reason(self.name, f"{self.informer.resource!r} {delta.object.key}", delta.kind.name, at)
+            obj = delta.object
+            place = obj.name if obj.namespace is None else f"{obj.namespace}/{obj.name}"
+            reason = Reason(self.name, f"{self._what} {place}", delta.kind.name, at)
             if self.held:
                 self.dropped = True
                 return

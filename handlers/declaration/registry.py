@@ -77,6 +77,8 @@ class OperatorRegistry:
         self._changing: Family[ChangingSpec] = Family()
         self._spawning: Family[SpawningSpec] = Family()
         self._webhooks: Family[WebhookSpec] = Family()
+        # Asked for several times at each event; forgotten when a handler is declared.
+        self._interests: dict[Resource, tuple[Resource, Interest]] = {}
 
     @property
     def uses_default_login(self) -> bool:
@@ -85,6 +87,7 @@ class OperatorRegistry:
 
     def append(self, spec: Spec) -> None:
         """Take one more handler. Raises TypeError for a kind that is not known."""
+        self._interests.clear()
         match spec:
             case ActivitySpec():
                 self._activities.append(spec)
@@ -145,12 +148,17 @@ class OperatorRegistry:
 
     def handles(self, resource: Resource) -> Interest:
         """Which kinds of handlers there are for a resource."""
-        return Interest(
-            watching=bool(self._watching.of(resource)),
-            indexing=bool(self._indexing.of(resource)),
-            changing=bool(self._changing.of(resource)),
-            spawning=bool(self._spawning.of(resource)),
-        )
+        known = self._interests.get(resource)
+        # Equal resources can differ in what selectors look at.
+        if known is None or known[0] is not resource:
+            interest = Interest(
+                watching=bool(self._watching.of(resource)),
+                indexing=bool(self._indexing.of(resource)),
+                changing=bool(self._changing.of(resource)),
+                spawning=bool(self._spawning.of(resource)),
+            )
+            known = self._interests[resource] = (resource, interest)
+        return known[1]
 
     def concerns(self, resource: Resource, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
         """Tell whether an object with these labels and annotations could match any handler but webhooks.

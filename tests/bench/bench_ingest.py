@@ -67,8 +67,8 @@ def test_kopf() -> None:
     if not found:
         pytest.skip("no environment with kopf in the cache: `make e2e` makes one")
     few = 5_000
-    program = str(HERE / "kopf_ingest.py")
-    measure("kopf", str(found[0]), program, "URL", str(few), str(few), count=few, events=few)
+    program = str(HERE / "handlers.py")
+    measure("kopf", str(found[0]), program, "kopf", "events", "URL", str(few), str(few), count=few, events=few)
 
 
 def test_client_go() -> None:
