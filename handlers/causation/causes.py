@@ -1,6 +1,7 @@
 """Causes say why handlers are called, and hold what those handlers are given.
 
-A cause is frozen; what it refers to need not be (the patch, the memo). Its `kwargs` are what filters are given, and what
+A cause is not changed once it is made (that it could be is for speed: one is made for each event); what it refers to may
+be (the patch, the memo). Its `kwargs` are what filters are given, and what
 handlers are given before the execution adds what it knows (`param`, `retry`, `started`, `runtime`, `stopped`).
 """
 
@@ -47,7 +48,7 @@ class Activity(enum.StrEnum):
     """Another one acts."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Cause:
     """What all causes have. Causes are compared by identity."""
 
@@ -70,7 +71,7 @@ class Cause:
         return {"memo": self.memo, "logger": self.logger}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class ActivityCause(Cause):
     """The operator starts, ends, logs in, or is asked how it does."""
 
@@ -81,7 +82,7 @@ class ActivityCause(Cause):
         return {"memo": self.memo, "logger": self.logger, "activity": self.activity, "settings": self.settings}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class ResourceCause(Cause):
     """Something concerns one object."""
 
@@ -110,12 +111,12 @@ class ResourceCause(Cause):
         }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class IndexingCause(ResourceCause):
     """The object is, or may be, to be indexed. The patch is thrown away."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class WatchingCause(ResourceCause):
     """An event came over the wire, or the object was listed (then its type is None)."""
 
@@ -129,19 +130,19 @@ class WatchingCause(ResourceCause):
         return given
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class SpawningCause(ResourceCause):
     """The object is looked at for the daemons and timers it is to have."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class DaemonCause(ResourceCause):
     """A daemon or a timer of the object runs. `stopper` tells it to end; the execution passes it on as `stopped`."""
 
     stopper: Any
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class ChangingCause(ResourceCause):
     """The object changed since its handlers last saw it.
 
@@ -165,7 +166,7 @@ class ChangingCause(ResourceCause):
         return replace(self, old=resolve(self.old, path), new=resolve(self.new, path), diff=reduce(self.diff, path))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class WebhookCause(ResourceCause):
     """The API server asks about a request. `warnings` is a list that handlers add to; the others are as it was sent."""
 
