@@ -14,8 +14,6 @@ from ..client.errors import AccessError, Forbidden, NotFound
 from ..client.rest import Client
 from ..controller.controller import Controller
 from ..controller.gating.leadership import Leadership
-from ..controller.gating.peering import Peering
-from ..controller.gating.peering_records import own_identity
 from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.transform import drop_managed_fields
@@ -35,10 +33,11 @@ from .indices import Indices
 from .login import LoginSource
 from .observation import Observation, Scope
 from .options import Options, check_options, served_namespaces, settings_with
+from .peers import peers_of
 from .posting import posting
 from .reconciler import ObjectKey, ObjectReconciler
 from .stopping import Wish
-from .tuning import client_settings, informer_settings, peering_options
+from .tuning import client_settings, informer_settings
 
 __all__ = ["Options", "operator", "run", "run_tasks", "spawn_tasks"]
 
@@ -178,7 +177,7 @@ class _Operator:
         # What other managers own of an object is of no use to handlers, and can be half of it.
         factory = Factory(client, informer_settings(settings), transform=drop_managed_fields)
         authority.govern(reconciler)
-        peering = await self._peers(client, factory, rights)
+        peering = await peers_of(settings, client, factory, rights, leadership=self._leadership, identity=self.identity)
         if peering is not None:
             authority.heed(peering)
         controller: Controller[ObjectKey] = Controller(
@@ -231,17 +230,6 @@ class _Operator:
         await observation.start(tasks)
         controllers.start()
         await authority.start()
-
-    async def _peers(self, client: Client, factory: Factory, rights: Rights) -> Peering | None:
-        """The peering of this operator, not started yet; None if it is to know of no others."""
-        settings, leadership = self.stage.settings, self._leadership
-        if settings.peering.standalone:
-            return None
-        # The name of the host may have to be asked for.
-        identity = self.identity or await asyncio.to_thread(own_identity)
-        lease = "" if leadership is None else f"{leadership.settings.namespace}/{leadership.settings.name}"
-        options = peering_options(settings, identity, lease)
-        return Peering(client, factory, options, leadership=leadership, may=rights.have)
 
     def _source(self) -> Access | AccessSource:
         registry = self.stage.registry

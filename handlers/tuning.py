@@ -1,7 +1,6 @@
-"""Translate the operator's settings into those of the client, of the informers and of peering."""
+"""Translate the operator's settings into those of the client and of the informers."""
 
 from ..client.settings import ClientSettings
-from ..controller.gating.peers import PeeringOptions, Rank
 from ..informers.settings import InformerSettings
 from .settings import OperatorSettings
 
@@ -29,17 +28,4 @@ def client_settings(settings: OperatorSettings) -> ClientSettings:
         error_backoffs=networking.error_backoffs,
         enforce_retry_after=networking.enforce_retry_after,
         trust_env=networking.trust_env,
-    )
-
-
-def peering_options(settings: OperatorSettings, identity: str, lease: str) -> PeeringOptions:
-    """How this operator is a peer of others. `lease` is `namespace/name` of the Lease that its replicas share, empty without one."""
-    known = settings.peering
-    return PeeringOptions(
-        Rank(identity, known.priority, lease, shares=bool(settings.watching.shard_selectors)),
-        name=known.name,
-        lifetime=known.lifetime,
-        clusterwide=known.clusterwide,
-        mandatory=known.mandatory,
-        stealth=known.stealth,
     )

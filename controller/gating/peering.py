@@ -111,6 +111,11 @@ class Peering:
         """Whom this operator is paused for, by identity; sorted."""
         return tuple(sorted({peer.identity for verdict in self._verdicts.values() for peer in verdict.blockers}))
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Where there is no peering object although it is mandatory, by namespace; sorted."""
+        return tuple(self._lacking)
+
     # The component.
 
     @property

@@ -1,0 +1,45 @@
+"""Make the peering of an operator: whom it announces itself as, and where."""
+
+import asyncio
+
+from ..client.rest import Client
+from ..controller.gating.leadership import Leadership
+from ..controller.gating.peering import Peering
+from ..controller.gating.peering_records import own_identity
+from ..controller.gating.peers import PeeringOptions, Rank
+from ..controller.rights import Rights
+from ..informers.factory import Factory
+from .settings import OperatorSettings
+
+
+def peering_options(settings: OperatorSettings, identity: str, lease: str) -> PeeringOptions:
+    """How an operator is a peer of others. `lease` is `namespace/name` of the Lease that its replicas share, empty without one."""
+    known = settings.peering
+    return PeeringOptions(
+        Rank(identity, known.priority, lease, shares=bool(settings.watching.shard_selectors)),
+        name=known.name,
+        lifetime=known.lifetime,
+        clusterwide=known.clusterwide,
+        mandatory=known.mandatory,
+        stealth=known.stealth,
+    )
+
+
+async def peers_of(
+    settings: OperatorSettings,
+    client: Client,
+    factory: Factory,
+    rights: Rights,
+    *,
+    leadership: Leadership | None,
+    identity: str | None,
+) -> Peering | None:
+    """The peering of an operator, not started yet; None if it is to know of no others."""
+    if settings.peering.standalone:
+        return None
+    if not identity:
+        # The name of the host may have to be asked for.
+        identity = await asyncio.to_thread(own_identity)
+    lease = "" if leadership is None else f"{leadership.settings.namespace}/{leadership.settings.name}"
+    options = peering_options(settings, identity, lease)
+    return Peering(client, factory, options, leadership=leadership, may=rights.have)
