@@ -208,7 +208,7 @@ class Changes:
         logger = cause.logger
         title = TITLES[cause.reason]
         logger.debug("%s is in progress: %r", title, cause.body)
-        if cause.diff and cause.reason is Reason.UPDATE:
+        if cause.diff and cause.old is not None:
             logger.debug("%s diff: %r", title, cause.diff)
         specs = self.env.registry.changing(cause)
         progression = self._progression(cause, specs)
@@ -266,7 +266,7 @@ class Changes:
         answer = await round_.conclude(None if essence == cause.old or releasing else essence)
         if done:
             if progression.active:
-                counts = progression.counts
+                counts = progression.told
                 cause.logger.info(
                     "%s is processed: %d succeeded; %d failed.", TITLES[cause.reason], counts.succeeded, counts.failed
                 )

@@ -56,11 +56,11 @@ class LocalObjectLogger(ObjectLogger):
 
 
 class TerseObjectLogger(LocalObjectLogger):
-    """The logger of index functions, which run for each object at every start: INFO is written only with DEBUG on."""
+    """The logger of index functions, which run for each object at every start: INFO is written only with DEBUG on, DEBUG below."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is the base class's
-        """As usual, but INFO counts as DEBUG."""
-        return super().isEnabledFor(logging.DEBUG if level == logging.INFO else level)
+        """As usual, but INFO counts as DEBUG, and DEBUG as less."""
+        return super().isEnabledFor(level if level > logging.INFO else level - 10)
 
 
 class ActivityLogger(_Adapter):

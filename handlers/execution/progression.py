@@ -114,7 +114,9 @@ class Progression:
         self = cls(purpose)
         for owned_id in owned:
             self._fetch(owned_id, fetch)
-        others = [known for known in self.records.values() if known.purpose not in {None, purpose}]
+        below = self._subrefs()
+        own = [known for known_id, known in self.records.items() if known_id not in below]
+        others = [known for known in own if known.purpose not in {None, purpose}]
         for reason in dict.fromkeys(known.purpose for known in others):
             if reason is not None:
                 self.superseded[reason] = _count(known for known in others if known.purpose is reason)
@@ -152,6 +154,15 @@ class Progression:
     def counts(self) -> Counts:
         """The counts over the active handlers."""
         return _count(self.records[known_id] for known_id in self.active)
+
+    @property
+    def told(self) -> Counts:
+        """The counts over the active handlers, as the log tells them: a parent counts for its sub-handlers."""
+        below = self._subrefs()
+        return _count(self.records[known_id] for known_id in self.active if known_id not in below)
+
+    def _subrefs(self) -> frozenset[str]:
+        return frozenset(subref for known in self.records.values() for subref in known.subrefs)
 
     def delay(self, now: datetime) -> float | None:
         """Seconds until the first unfinished handler is due (0: one is due now); None when all are finished."""

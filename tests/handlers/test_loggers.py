@@ -95,6 +95,7 @@ def test_terse_loggers_say_info_only_when_debugging(records: list[logging.LogRec
     logger.error("failed")
     logging.getLogger("kopf").setLevel(logging.DEBUG)
     logger.info("succeeded in debug mode")
+    logger.debug("invoked")
     assert [record.getMessage() for record in records] == ["failed", "succeeded in debug mode"]
 
 

@@ -199,3 +199,39 @@ async def test_execute_belongs_into_a_change_handler(world: World, calls: Calls)
 async def test_only_one_source_of_subhandlers_can_be_given() -> None:
     with pytest.raises(TypeError, match="Only one of"):
         await ctl.execute(fns=[], handlers=[])
+
+
+async def test_the_log_counts_parents_only(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    @ctl.on.create(KEX.plural, id="parent")
+    async def parent(**_: Any) -> None:
+        for name in ("a", "b"):
+
+            @ctl.subhandler(id=name)
+            async def child(**_: Any) -> None: ...
+
+    with caplog.at_level("INFO"):
+        async with world.running():
+            await world.create()
+            await world.handled()
+    assert "Creation is processed: 1 succeeded; 0 failed." in caplog.messages
+
+
+async def test_a_deletion_with_a_pending_change_tells_the_difference(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(**_: Any) -> None: ...
+
+    @ctl.on.delete(KEX.plural, id="delete")
+    async def delete(**_: Any) -> None: ...
+
+    with caplog.at_level("DEBUG"):
+        async with world.running():
+            await world.create()
+            await world.handled()
+        await world.patch({"spec": {"field": "changed"}})
+        await world.delete()
+        async with world.running():
+            await world.gone()
+    assert "Deletion diff: (('change', ('spec', 'field'), 'value', 'changed'),)" in caplog.messages
+    assert not [text for text in caplog.messages if text.startswith("Creation diff")]
