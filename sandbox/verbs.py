@@ -125,6 +125,8 @@ class Verbs:
         if stored is None:
             if not resource.traits.create_on_update or target.subresource:
                 raise status.not_found(resource.subject, target.name)
+            if uid := new["metadata"].get("uid"):
+                raise status.conflict(resource.subject, target.name, _uid_mismatch(target, uid, ""))
             new["metadata"].pop("resourceVersion", None)
             return self.create(target, {**new}, call), True
         uid = new["metadata"].get("uid")

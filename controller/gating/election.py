@@ -203,14 +203,14 @@ class Election:
 
     async def _take_part(self) -> None:
         while True:
-            if self._owner.may_renew():
-                try:
+            try:
+                if self._owner.may_renew():
                     await self._attempt_in_time()
-                except (APIError, RequestError, TimeoutError) as error:
-                    self._report(error)
-                except Exception:
-                    # A login that fails, for one: the election outlives whatever it is.
-                    _logger.exception("Taking part in the election of %s failed unexpectedly.", self._which)
+            except (APIError, RequestError, TimeoutError) as error:
+                self._report(error)
+            except Exception:
+                # A login that fails, for one: the election outlives whatever it is.
+                _logger.exception("Taking part in the election of %s failed unexpectedly.", self._which)
             self._judge()
             await self._pause()
 

@@ -18,14 +18,16 @@ class Pulse:
 
     def feel(self, now: float) -> bool:
         """Ask, and tell whether the loop is alive for all that is known; `now` is in seconds of any clock that does not go back."""
-        if self._asked is None:
-            self._asked = now
+        # Read once: the answer comes from the other thread, at any moment.
+        asked = self._asked
+        if asked is None:
+            asked = self._asked = now
             try:
                 self._loop.call_soon_threadsafe(self._answer)
             except RuntimeError:
                 # It is closed: the answer will never come.
-                self._asked = now - self._limit
-        return now - self._asked < self._limit
+                asked = self._asked = now - self._limit
+        return now - asked < self._limit
 
     def _answer(self) -> None:
         self._asked = None

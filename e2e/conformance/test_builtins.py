@@ -310,3 +310,17 @@ async def test_an_access_review_says_what_is_allowed(api: Api, space: Space) -> 
     body = {"spec": {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": space.name}}}
     made = await api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
     assert made["status"]["allowed"] is True
+
+
+async def test_a_put_brings_no_deleted_lease_back_to_life(api: Api, space: Space) -> None:
+    """A PUT of an absent Lease creates it, unless it names the uid of another one: so a leader learns of the deletion."""
+    path, one = (
+        space.grouped("coordination.k8s.io/v1", "leases"),
+        space.grouped("coordination.k8s.io/v1", "leases", "one"),
+    )
+    made = await api.create(path, {"metadata": {"name": "one"}, "spec": {"holderIdentity": "me"}})
+    await api.call("DELETE", one)
+    status = (await api.call("PUT", one, made)).refused(409, "Conflict")
+    assert f"UID in precondition: {made['metadata']['uid']}, UID in object meta: " in status["message"]
+    fresh = {"metadata": {"name": "one"}, "spec": {"holderIdentity": "me"}}
+    assert (await api.call("PUT", one, fresh)).code == 201
