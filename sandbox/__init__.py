@@ -4,7 +4,8 @@ It speaks to real clients over real sockets and imports nothing else of this pac
 """
 
 from .faults import Faults, LoggedRequest, Match, RequestLog, Rule
+from .rights import User
 from .server import Sandbox, SandboxSettings
 from .status import Refused
 
-__all__ = ["Faults", "LoggedRequest", "Match", "Refused", "RequestLog", "Rule", "Sandbox", "SandboxSettings"]
+__all__ = ["Faults", "LoggedRequest", "Match", "Refused", "RequestLog", "Rule", "Sandbox", "SandboxSettings", "User"]

@@ -8,6 +8,7 @@ import msgspec
 import yaml
 
 from . import discovery, openapi, patching, protobuf, reading, rendering, scale, status
+from .access import Access, action_of
 from .cascades import Cascades
 from .deletion import options_from
 from .options import options_of
@@ -15,8 +16,10 @@ from .reading import Page
 from .registry import Registry
 from .rendering import JSON, Form
 from .resources import Resource
-from .reviews import review
+from .reviews import REVIEWS, Reviewer, review
+from .rights import ADMIN, Rights, User
 from .store import Store
+from .tokens import Tokens, no_account
 from .verbs import Call, Target, Verbs
 from .watches import View
 
@@ -50,6 +53,7 @@ class Request:
     content_type: str = JSON
     body: bytes = b""
     user_agent: str = ""
+    user: User = ADMIN
 
     @property
     def watching(self) -> bool:
@@ -83,11 +87,22 @@ def _document(body: Any, content_type: str = JSON) -> Answer:
     return Answer(200, msgspec.json.encode(body), content_type)
 
 
+@dataclass(frozen=True)
+class Door:
+    """Who comes in, and what the tokens of service accounts are."""
+
+    access: Access
+    tokens: Tokens
+
+
 class Api:
     """The whole server without its wire. `address` is what discovery tells clients to connect to."""
 
-    def __init__(self, store: Store, registry: Registry, cascades: Cascades, verbs: Verbs) -> None:
+    def __init__(self, store: Store, registry: Registry, cascades: Cascades, verbs: Verbs, door: "Door") -> None:
         self.address = ""
+        self.access = door.access
+        self._tokens = door.tokens
+        self._rights = Rights(store)
         # Whether managed fields are kept at each write; server-side apply keeps them in any case.
         self.manages = True
         self._store = store
@@ -97,6 +112,8 @@ class Api:
 
     def answer(self, request: Request, call: Call) -> Answer | View:
         """The answer, or the view of a watch to be opened. Refusals are raised as `status.Refused`."""
+        if request.user is not ADMIN:
+            self._rights.check(request.user, action_of(request.method, request.path, request.query))
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2 and parts[1] == "v1":
             return self._resource(request, call, ("", "v1"), parts[2:])
@@ -141,11 +158,13 @@ class Api:
     def _resource(self, request: Request, call: Call, version: tuple[str, str], rest: list[str]) -> Answer | View:
         target = self._target(version, rest)
         verb = _verb(request, target)
-        if verb not in target.resource.verbs:
+        if verb not in target.resource.verbs and target.subresource != "token":
             raise status.method_not_allowed()
         form = rendering.negotiate(request.accept, request.query)
         if target.subresource == "scale":
             return self._scale(request, target, verb, call)
+        if target.subresource == "token":
+            return self._token(request, target, call)
         if verb in ("list", "watch", "get"):
             return self._read(request, target, verb, (form, call.now))
         call = self._optioned(request, verb, call)
@@ -216,6 +235,17 @@ class Api:
         self._cascades.settle(call)
         return _document(scale.shown(changed))
 
+    def _token(self, request: Request, target: Target, call: Call) -> Answer:
+        """A token of a service account."""
+        if request.method != "POST":
+            raise status.method_not_allowed()
+        account = self._store.get(target.resource, target.namespace, target.name)
+        if account is None:
+            raise no_account(target.name)
+        body = _body(request, "TokenRequest")
+        given = body if isinstance(body, dict) else {}
+        return Answer(201, msgspec.json.encode(self._tokens.request(account, given, call.now, call.uid())))
+
     def _write(self, request: Request, target: Target, verb: str, how: tuple[Form, Call]) -> Answer:
         form, call = how
         resource = target.resource
@@ -232,8 +262,9 @@ class Api:
         if not isinstance(body, dict):
             words = "couldn't get version/kind; json parse error: it is no object"
             raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {words}")
-        if resource.verbs == ("create",):
-            return Answer(201, msgspec.json.encode(review(resource, body)))
+        if resource.verbs == REVIEWS:
+            reviewer = Reviewer(self._rights, request.user, lambda token: self.access.known(token, call.now))
+            return Answer(201, msgspec.json.encode(review(resource, body, reviewer)))
         if verb == "create":
             stored = self._verbs.create(target, body, call)
             return Answer(201, rendering.one(resource, stored, form, call.now))
@@ -272,8 +303,10 @@ def _verb(request: Request, target: Target) -> str:
         ("DELETE", True): "delete",
         ("DELETE", False): "deletecollection",
     }.get((request.method, named))
+    if request.method == "POST" and target.subresource == "token":
+        return "create"
     in_all_namespaces = target.resource.namespaced and target.namespace is None
-    if verb is None or (in_all_namespaces and verb != "deletecollection" and target.resource.verbs != ("create",)):
+    if verb is None or (in_all_namespaces and verb != "deletecollection" and target.resource.verbs != REVIEWS):
         raise status.method_not_allowed()
     return verb
 

@@ -38,7 +38,9 @@ events.k8s.io/v1
 events Event N ev - p
 authentication.k8s.io/v1
 selfsubjectreviews SelfSubjectReview C - - c
+tokenreviews TokenReview C - - c
 authorization.k8s.io/v1
+localsubjectaccessreviews LocalSubjectAccessReview N - - c
 selfsubjectaccessreviews SelfSubjectAccessReview C - - c
 selfsubjectrulesreviews SelfSubjectRulesReview C - - c
 subjectaccessreviews SubjectAccessReview C - - c

@@ -173,8 +173,17 @@ def _claim(body: dict[str, Any]) -> None:
     _fill(_stanza(body, "spec"), {"volumeMode": "Filesystem"})
 
 
+def _binding(body: dict[str, Any]) -> None:
+    """Say in which group users and groups are named."""
+    for subject in body.get("subjects") or ():
+        if isinstance(subject, dict) and subject.get("kind") in ("User", "Group"):
+            _fill(subject, {"apiGroup": "rbac.authorization.k8s.io"})
+
+
 _DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "namespaces": _name_label,
+    "clusterrolebindings.rbac.authorization.k8s.io": _binding,
+    "rolebindings.rbac.authorization.k8s.io": _binding,
     "pods": _pod,
     "secrets": _secret,
     "services": _service,

@@ -143,6 +143,12 @@ SecretProjection 1:localObjectReference:^LocalObjectReference 2:items:*KeyToPath
 SecretVolumeSource 1:secretName:s 2:items:*KeyToPath 3:defaultMode:i 4:optional:t 5:defaultUser:i
 SecurityContext 1:capabilities:Capabilities 2:privileged:t 4:runAsUser:i 8:runAsGroup:i 5:runAsNonRoot:t
   6:readOnlyRootFilesystem:t 7:allowPrivilegeEscalation:t 9:procMount:s
+SelfSubjectReview 1:metadata:ObjectMeta 2:status:-
+SelfSubjectRulesReview 1:metadata:ObjectMeta 2:spec:SelfSubjectRulesReviewSpec 3:status:-
+SelfSubjectRulesReviewSpec 1:namespace:s
+TokenRequest 1:metadata:ObjectMeta 2:spec:TokenRequestSpec 3:status:-
+TokenRequestSpec 1:audiences:*s 3:boundObjectRef:BoundObjectReference 4:expirationSeconds:i
+BoundObjectReference 1:kind:s 2:apiVersion:s 3:name:s 4:uid:s
 SelfSubjectAccessReview 1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec 3:status:-
 SelfSubjectAccessReviewSpec 1:resourceAttributes:ResourceAttributes 2:nonResourceAttributes:NonResourceAttributes
 Service 1:metadata:ObjectMeta 2:spec:ServiceSpec 3:status:-

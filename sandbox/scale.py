@@ -52,5 +52,10 @@ def change(scale: Mapping[str, Any]) -> bytes:
 
 
 def subresource(resource: Resource, name: str) -> bool:
-    """Whether a resource has the subresource of that name: status where it has one, scale for workloads."""
+    """Whether a resource has the subresource of that name: status where it has one, scale for workloads.
+
+    Service accounts have `token`.
+    """
+    if name == "token":
+        return resource.bucket == "serviceaccounts"
     return (name == "status" and resource.has_status) or (name == "scale" and resource.bucket in SCALED)

@@ -1,6 +1,7 @@
 """`Sandbox` is a Kubernetes API server inside the process, for tests, demos and development."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,14 +11,17 @@ from typing import Any, Self
 
 import yaml
 
-from .api import Api, resource_of
+from .access import Access, AccessSettings
+from .api import Api, Door, resource_of
 from .builtin import BUILTIN_NAMESPACES, builtin_resources
 from .cascades import Cascades
 from .faults import Faults, LoggedRequest, RequestLog
 from .history import History
 from .registry import Registry
 from .resources import Resource
+from .rights import User
 from .store import Store
+from .tokens import Tokens
 from .verbs import Target, Verbs
 from .watches import Hub
 from .wire import Listener, Wire, WireSettings
@@ -34,7 +38,10 @@ class SandboxSettings:
     `first_version` is the resourceVersion to count from (the default crosses 9999 -> 10000 soon, so that
     versions compared as text are found out). `window` is how many changes are kept at least; a version
     before them is Expired. `watch_buffer` is what a slow watch client may leave unread before it is cut off.
-    With `tokens`, requests need one of them as bearer token. `clock` gives aware datetimes.
+    With `tokens` or `users`, requests need one of them as bearer token: those of `tokens` may do everything, those
+    of `users` (by their tokens) what the roles and bindings in the store allow. With `authorization` requests
+    without a token are `system:anonymous`. Tokens of service accounts (TokenRequest) are always known, and
+    always held to the rights of their accounts; other than that everybody may do everything by default. `clock` gives aware datetimes.
     `managed_fields` keeps `metadata.managedFields` at every write, as the real server does (apply always keeps them).
     """
 
@@ -44,6 +51,8 @@ class SandboxSettings:
     watch_timeout: float = 1800.0
     watch_buffer: int = 64 * 1024 * 1024
     tokens: frozenset[str] = frozenset()
+    users: Mapping[str, User] = field(default_factory=dict)
+    authorization: bool = False
     namespaces: Sequence[str] = BUILTIN_NAMESPACES
     managed_fields: bool = True
     clock: Callable[[], datetime] = field(default=_utc_now)
@@ -65,10 +74,13 @@ class Sandbox:
         self.store = Store(self.history)
         self.registry = Registry(builtin_resources())
         self._verbs = Verbs(self.store)
-        wiring = WireSettings(self._now, settings.bookmark_interval, settings.watch_timeout, settings.tokens)
+        wiring = WireSettings(self._now, settings.bookmark_interval, settings.watch_timeout)
         self._hub = Hub(self.store, self._now, settings.watch_buffer)
         self._cascades = Cascades(self.store, self.registry, self._verbs, self._hub)
-        self._api = Api(self.store, self.registry, self._cascades, self._verbs)
+        issuer = Tokens(self.store, secrets.token_bytes(32))
+        allowed = AccessSettings(settings.tokens, settings.users, settings.authorization)
+        access = Access(allowed, issuer, resource_of(self.registry, {"apiVersion": "v1", "kind": "ServiceAccount"}))
+        self._api = Api(self.store, self.registry, self._cascades, self._verbs, Door(access, issuer))
         self._api.manages = settings.managed_fields
         self._wire = Wire(self._api, self._hub, wiring)
         self._listener: Listener | None = None

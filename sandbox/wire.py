@@ -20,6 +20,7 @@ from .api import Answer, Api, Request, answer_refusal
 from .faults import Faults, LoggedRequest, RequestLog
 from .reading import timeout_of
 from .rendering import JSON
+from .rights import ADMIN
 from .status import Refused
 from .verbs import Call
 from .watches import Feed, Hub, View
@@ -39,7 +40,6 @@ class WireSettings:
     now: Callable[[], str]
     bookmark_interval: float
     watch_timeout: float
-    tokens: frozenset[str]
 
 
 class OpenWatch:
@@ -164,16 +164,12 @@ class Wire:
         try:
             if instead is not None:
                 raise instead
-            self._authenticate(request)
-            found = self._api.answer(asked, self.call())
+            call = self.call()
+            user = self._api.access.user(request.headers.get("Authorization", ""), call.now)
+            found = self._api.answer(asked if user is ADMIN else replace(asked, user=user), call)
             return (found, self._hub.open(found, asked.query)) if isinstance(found, View) else found
         except Refused as refused:
             return answer_refusal(refused)
-
-    def _authenticate(self, request: web.BaseRequest) -> None:
-        tokens = self._settings.tokens
-        if tokens and request.headers.get("Authorization", "").removeprefix("Bearer ") not in tokens:
-            raise status.unauthorized()
 
     def _hang_up(self, request: web.BaseRequest, entry: LoggedRequest) -> web.StreamResponse:
         self.log.add(entry)

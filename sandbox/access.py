@@ -1,0 +1,91 @@
+"""Access: who a request is from, by its bearer token, and what its user may do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from . import status
+from .resources import Resource
+from .rights import ADMIN, ANONYMOUS, AUTHENTICATED, Action, User
+from .tokens import Tokens, looks_issued
+
+
+@dataclass(frozen=True)
+class AccessSettings:
+    """Who may come in. `admins` are tokens that may do everything; `users` are users with rights, by their tokens.
+
+    Without any of them and without `authorization` everybody is an administrator, but for the bearers of tokens
+    of service accounts. With `authorization` those without a token are `system:anonymous`.
+    """
+
+    admins: frozenset[str] = frozenset()
+    users: Mapping[str, User] = field(default_factory=dict)
+    authorization: bool = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether strangers are not let in as administrators."""
+        return bool(self.admins or self.users or self.authorization)
+
+
+class Access:
+    """The door of a server."""
+
+    def __init__(self, settings: AccessSettings, tokens: Tokens, accounts: Resource) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._accounts = accounts
+
+    def known(self, token: str, now: str) -> User | None:
+        """The user of a token, None for an unknown one."""
+        if token in self._settings.admins:
+            return ADMIN
+        named = self._settings.users.get(token)
+        if named is not None:
+            groups = tuple(dict.fromkeys([*named.groups, AUTHENTICATED]))
+            return User(named.name, groups, named.uid, named.extra)
+        return self._tokens.user(token, self._accounts, now)
+
+    def user(self, authorization: str, now: str) -> User:
+        """The user of a request by its Authorization header. Raises a 401."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        if not token:
+            if self._settings.authorization:
+                return ANONYMOUS
+            if self._settings.closed:
+                raise status.unauthorized()
+            return ADMIN
+        found = self.known(token, now)
+        if found is not None:
+            return found
+        if self._settings.closed or looks_issued(token):
+            raise status.unauthorized()
+        return ADMIN
+
+
+def action_of(method: str, path: str, query: Mapping[str, str]) -> Action:
+    """What a request wants to do, whether it is served or not: the real server judges before it looks."""
+    parts = [part for part in path.split("/") if part]
+    rest = parts[2:] if parts[:1] == ["api"] else parts[3:] if parts[:1] == ["apis"] else []
+    if not rest:
+        verb = {"GET": "get", "HEAD": "head", "POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
+        return Action(verb.get(method, method.lower()), path=path)
+    group = "" if parts[0] == "api" else parts[1]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        # A namespace itself is asked for in that namespace, too.
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in ("status", "finalize"):
+            rest = rest[2:]
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    watching = query.get("watch") in ("true", "1", "")
+    verb = {
+        "GET": "get" if name else "watch" if watching else "list",
+        "HEAD": "get" if name else "list",
+        "POST": "create",
+        "PUT": "update",
+        "PATCH": "patch",
+        "DELETE": "delete" if name else "deletecollection",
+    }
+    return Action(verb.get(method, method.lower()), group, rest[0], subresource, namespace, name)
