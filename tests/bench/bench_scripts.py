@@ -1,4 +1,4 @@
-"""The figures of the queue and of the timers, each printed by its own program: `make bench` runs them."""
+"""The figures of the timers, printed by a program of their own: `make bench` runs them."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 SECONDS = 300
 
 
-@pytest.mark.parametrize("program", ["workqueue.py", "timers.py"])
+@pytest.mark.parametrize("program", ["timers.py"])
 def test_program(program: str) -> None:
     print(f"\n{program}", flush=True)
     subprocess.run([sys.executable, str(HERE / program)], check=True, timeout=SECONDS)
