@@ -15,6 +15,7 @@ from .._version import VERSION
 from ..client.incluster import is_in_cluster
 from ..client.metrics import FAMILIES as CLIENT_FAMILIES
 from ..client.rest import Client
+from ..controller.built import BuiltController
 from ..controller.controller import Controller
 from ..controller.gating.election import FAMILIES as ELECTION_FAMILIES
 from ..controller.gating.leadership import Leadership
@@ -30,6 +31,7 @@ from ..runtime.metrics import Family, Metrics, Sample
 from ..runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
 from ..runtime.watchdog import LoopWatchdog
 from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
+from .causation.causes import Activity
 from .endpoints import Site, parse_http, parse_liveness, plan
 from .execution import statistics
 from .execution.activities import Stage
@@ -43,6 +45,11 @@ logger = logging.getLogger(__name__)
 BUILD = Family("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
 DAEMONS = Family("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
 TIMERS = Family("ctl_timers", "Timers, in a call or between two.", "gauge")
+COLLAPSED = Family(
+    "ctl_raw_events_collapsed_total",
+    "Raw events that no handler saw, because a later one of the same object came before too many were shown.",
+    "counter",
+)
 PAUSED = Family("ctl_peering_paused", "1 while this operator does nothing because of a peer.", "gauge")
 BLOCKERS = Family("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
 READY = Family("ctl_ready", "1 when the start-up is finished.", "gauge")
@@ -95,6 +102,8 @@ class Diagnostics:
         self.metrics.add_source(self.statistics.samples, statistics.FAMILIES)
         self.metrics.add_source(self._watchdog.samples, WATCHDOG_FAMILIES)
         self.pages.ready["startup"] = self._startup
+        if self._stage.registry.activities(Activity.PROBE):
+            self.pages.live["probes"] = self._liveness.check
         self.pages.ready["loop"] = lambda: Condition(ok=True, text=f"lag {self._watchdog.lag:.3f} s")
         self._watchdog.start()
         try:
@@ -108,6 +117,7 @@ class Diagnostics:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._leave()
+        await self._liveness.end()
         await asyncio.gather(*(server.stop(0.0) for server in self._servers))
 
     def _leave(self) -> None:
@@ -129,7 +139,7 @@ class Diagnostics:
         self.metrics.add_source(engine.controller.samples, (*CONTROLLER_FAMILIES, *QUEUE_FAMILIES))
         self.metrics.add_source(engine.factory.samples, INFORMER_FAMILIES)
         self.metrics.add_source(engine.client.metrics.samples, CLIENT_FAMILIES)
-        self.metrics.add_source(lambda: _background(engine), (DAEMONS, TIMERS))
+        self.metrics.add_source(lambda: _background(engine), (DAEMONS, TIMERS, COLLAPSED))
         self.pages.several.append(self._informers)
         self.metrics.add_source(lambda: _gates(engine), (*ELECTION_FAMILIES, PAUSED, BLOCKERS))
         self.pages.ready["leadership"] = lambda: _leadership(engine.leadership)
@@ -137,6 +147,11 @@ class Diagnostics:
         explainer = Explainer(engine.reconciler, engine.controller)
         self.pages.explain[engine.controller.name] = explainer.explain
         self.pages.example = EXAMPLE
+
+    def show(self, built: BuiltController) -> None:
+        """Show a declared controller too."""
+        self.metrics.add_source(built.samples)
+        self.pages.explain[built.name] = built.explain_text
 
     def complete(self) -> None:
         """The resources of the cluster are being served: ready as soon as each informer has its first list, or cannot have it."""
@@ -233,3 +248,4 @@ def _background(engine: Engine) -> Iterator[Sample]:
     background = engine.reconciler.background
     yield Sample(DAEMONS, (), background.daemons)
     yield Sample(TIMERS, (), background.timers)
+    yield Sample(COLLAPSED, (), engine.reconciler.collapsed)

@@ -5,8 +5,9 @@ import json
 from typing import Any
 
 from ..controller.httpserver import Answer, Request
+from ..controller.serving import Condition
 from .causation.causes import Activity
-from .execution.activities import Stage
+from .execution.activities import ActivityError, Stage
 
 KEEP_SECONDS = 10.0
 """For how long what the handlers found is answered again without asking them."""
@@ -15,13 +16,14 @@ KEEP_SECONDS = 10.0
 class Liveness:
     """What the probe handlers found last; requests that come together share one run of them.
 
-    Before `begin` (the startup handlers have not succeeded yet) the answer is 503.
+    Before `begin` (the startup handlers have not succeeded yet) the page answers 503.
     """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._lock = asyncio.Lock()
         self._begun = False
+        # A run goes on when who asked for it has gone: handlers that are retried would never come to their end otherwise.
+        self._run: asyncio.Task[dict[str, Any]] | None = None
         self._found: dict[str, Any] = {}
         self._until: float | None = None
 
@@ -29,13 +31,42 @@ class Liveness:
         """Ask the handlers from now on."""
         self._begun = True
 
+    async def end(self) -> None:
+        """Ask them no more."""
+        self._begun = False
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.gather(self._run, return_exceptions=True)
+
+    async def find(self) -> dict[str, Any]:
+        """The results by handler id. Raises ActivityError when a handler failed for good."""
+        loop = asyncio.get_running_loop()
+        if self._until is not None and loop.time() < self._until:
+            return self._found
+        if self._run is None:
+            self._run = loop.create_task(self._stage.run(Activity.PROBE), name="probe handlers")
+            self._run.add_done_callback(self._ended)
+        return await asyncio.shield(self._run)
+
+    def _ended(self, run: asyncio.Task[dict[str, Any]]) -> None:
+        self._run = None
+        # Also takes note of the error, if nobody waits for it any more.
+        if not run.cancelled() and run.exception() is None:
+            self._found = run.result()
+            self._until = asyncio.get_running_loop().time() + KEEP_SECONDS
+
     async def answer(self, _: Request) -> Answer:
-        """The results by handler id, as JSON. Raises ActivityError when a handler failed for good: a 500 to who asked."""
+        """The results as JSON. Raises ActivityError when a handler failed for good: a 500 to who asked."""
         if not self._begun:
             return Answer(b"The startup handlers have not succeeded yet.\n", 503)
-        loop = asyncio.get_running_loop()
-        async with self._lock:
-            if self._until is None or loop.time() >= self._until:
-                self._found = await self._stage.run(Activity.PROBE)
-                self._until = loop.time() + KEEP_SECONDS
-        return Answer(json.dumps(self._found, default=str).encode(), content_type="application/json; charset=utf-8")
+        found = await self.find()
+        return Answer(json.dumps(found, default=str).encode(), content_type="application/json; charset=utf-8")
+
+    async def check(self) -> Condition:
+        """Whether the process is alive, as far as the handlers can tell; before they may be asked, it is."""
+        if not self._begun:
+            return Condition(ok=True, text="not asked yet")
+        try:
+            return Condition(ok=True, text=json.dumps(await self.find(), default=str))
+        except ActivityError as error:
+            return Condition(ok=False, text=str(error))

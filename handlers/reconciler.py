@@ -5,6 +5,7 @@ of one object ever runs beside anything else of it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -18,7 +19,7 @@ from ..informers.deltas import Delta, DeltaKind
 from ..informers.informer import Informer
 from .background.background import NOBODY, Background
 from .background.memories import Memory
-from .backlog import Backlog
+from .backlog import LIMIT, Backlog
 from .barrier import Barrier
 from .causation.causes import Reason
 from .causation.views import Body
@@ -31,6 +32,8 @@ from .keeping import Keeper
 from .loggers import ObjectLogger
 
 __all__ = ["ObjectKey", "ObjectReconciler"]
+
+logger = logging.getLogger(__name__)
 
 
 class ObjectReconciler:
@@ -59,6 +62,8 @@ class ObjectReconciler:
         self.keeper = Keeper(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
         self._informers: dict[tuple[Resource, str | None], Informer] = {}
         self._backlogs: dict[ObjectKey, Backlog] = {}
+        self.collapsed = 0
+        """Raw events that were not shown to handlers because too many waited."""
         self._attempts: dict[asyncio.Task[Any], ObjectKey] = {}
 
     async def start(self) -> None:
@@ -96,7 +101,7 @@ class ObjectReconciler:
                 self._overlook(key, delta, indexing=interest.indexing)
                 return ()
             if raw or gone:
-                self._backlogs.setdefault(key, Backlog()).add(delta)
+                self._note_event(key, delta)
             if delta.initial and interest.indexing:
                 self.barrier.found(key)
             if not gone and (interest.changing or interest.spawning):
@@ -105,6 +110,18 @@ class ObjectReconciler:
             return (key,)
 
         return trigger
+
+    def _note_event(self, key: ObjectKey, delta: Delta) -> None:
+        if self._backlogs.setdefault(key, Backlog()).add(delta):
+            return
+        if not self.collapsed:
+            logger.warning(
+                "Events of %s come faster than its handlers take them: more than %d wait, and of those that follow each other only "
+                "the last is shown. ctl_raw_events_collapsed_total counts what is not shown, of all objects from now on.",
+                key,
+                LIMIT,
+            )
+        self.collapsed += 1
 
     def _overlook(self, key: ObjectKey, delta: Delta, *, indexing: bool) -> None:
         """Take notice of a delta while the gate is closed: of what indices need, and of ends."""

@@ -500,3 +500,37 @@ def test_a_concurrency_of_nothing_is_refused() -> None:
 
     with pytest.raises(ValueError, match="concurrency"):
         Controller("test", reconcile, concurrency=0)
+
+
+async def test_an_error_that_the_reconciler_defers_by_itself_counts_and_is_told() -> None:
+    log = Log(Result(after=50, error=ValueError("no quota")), None)
+    controller: Controller[str] = Controller("test", log, queue=_queue())
+    async with running(controller):
+        controller.queue.add("a", priority=3)
+        await asyncio.sleep(10)
+        told = controller.explain("a")
+        assert (told.state, told.priority, told.failures) == ("delayed", 3, 0)
+        assert told.last_error == "ValueError('no quota')"
+        assert told.next_in == pytest.approx(40)
+        assert (controller.metrics.errors, controller.metrics.results["error"]) == (1, 1)
+        await asyncio.sleep(50)
+        assert log.times == [0, 50]
+        assert log.attempts[1][1].reason.trigger == "retry"
+        assert log.attempts[1][1].number == 1, "there was no back-off"
+        assert controller.explain("a").last_error is None
+    with pytest.raises(ValueError, match="after how many seconds"):
+        Result(error=ValueError())
+
+
+async def test_a_waiting_key_is_told_with_its_priority_and_age() -> None:
+    controller: Controller[str] = Controller("test", Log(work=100), queue=_queue())
+    async with running(controller):
+        controller.queue.add("busy")
+        await asyncio.sleep(1)
+        controller.queue.add("a", priority=-100)
+        controller.queue.add("busy", priority=5)
+        await asyncio.sleep(7)
+        told = controller.explain("a")
+        assert (told.state, told.priority, told.waited) == ("waiting", -100, 7)
+        assert (controller.explain("busy").state, controller.explain("busy").priority) == ("in work", 5)
+        assert controller.explain("unknown").priority is None

@@ -12,6 +12,7 @@ from ctl.controller.settle import TABLE, Ending, Requeue, classify
         (Result(priority=5), None, {}, Ending.DONE),
         (Result(after=0.0), None, {}, Ending.LATER),
         (Result(after=60.0), None, {}, Ending.LATER),
+        (Result(after=60.0, error=ValueError()), None, {}, Ending.DEFERRED),
         (None, ValueError(), {}, Ending.FAILED),
         (None, TimeoutError(), {}, Ending.FAILED),
         (None, TimeoutError(), {"timed_out": True}, Ending.TIMED_OUT),
@@ -33,6 +34,7 @@ def test_every_ending_is_settled() -> None:
     [
         (Ending.DONE, True, Requeue.NO, "success"),
         (Ending.LATER, True, Requeue.AFTER, "requeue_after"),
+        (Ending.DEFERRED, True, Requeue.AFTER, "error"),
         (Ending.FAILED, False, Requeue.BACK_OFF, "error"),
         (Ending.TIMED_OUT, False, Requeue.BACK_OFF, "error"),
         (Ending.TERMINAL, True, Requeue.NO, "error"),

@@ -13,39 +13,12 @@ import ctl
 from ctl.controller.httpserver import AddressTaken
 from ctl.sandbox import Match
 
+from .pages import Site
 from .world import KEX, PLAIN, World, quick
 
 pytestmark = pytest.mark.virtual_time
 
 NAME = "kopfexamples.v1.kopf.dev"
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
-class Site:
-    """The pages of an operator."""
-
-    def __init__(self) -> None:
-        self.http = f"127.0.0.1:{free_port()}"
-
-    async def get(self, path: str, **headers: str) -> tuple[int, str]:
-        """Ask for a page."""
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://{self.http}{path}", headers=headers) as response,
-        ):
-            return response.status, await response.text()
-
-    async def samples(self) -> dict[str, float]:
-        """All samples by their names with labels."""
-        _, text = await self.get("/metrics")
-        lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-        return {name: float(value) for name, _, value in lines}
 
 
 @pytest.fixture

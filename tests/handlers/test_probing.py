@@ -66,3 +66,20 @@ async def test_a_taken_port_ends_the_operator_with_its_number(world: World) -> N
         with pytest.raises(AddressTaken, match=str(port)):
             async with world.running(liveness_endpoint=f"http://127.0.0.1:{port}/"):
                 pass
+
+
+async def test_failing_probes_are_no_life_and_are_asked_once_whoever_goes_away(world: World, calls: Calls) -> None:
+    @ctl.on.probe(id="patient", backoff=7)
+    async def patient(retry: int, **_: Any) -> str:
+        calls("patient", {})
+        if not retry:
+            raise ValueError("not yet")
+        return "fine"
+
+    url = f"http://127.0.0.1:{free_port()}"
+    async with world.running(http=url.removeprefix("http://")):
+        assert await get(f"{url}/livez") == (503, "[-]probes no answer within 5 s\nnot ok\n")
+        await asyncio.sleep(3)
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/livez?verbose") as response:
+            assert await response.text() == '[+]probes {"patient": "fine"}\nok\n'
+        assert calls.count("patient") == 2
