@@ -275,7 +275,12 @@ class Changes:
         if answer is None:
             return None
         if done and not releasing:
-            self.memory.known.learn(essence, keep=round_.compact or (self._recalled.compact and essence == cause.old))
+            known = self.memory.known
+            known.created |= cause.reason is Reason.CREATE
+            known.learn(
+                essence,
+                keep=round_.compact or self._baseline.several or (self._recalled.compact and essence == cause.old),
+            )
         if releasing:
             await self._release(answer, cause)
             return None

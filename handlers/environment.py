@@ -1,6 +1,7 @@
 """What every part of one running operator shares."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -35,6 +36,17 @@ class Environment:
     memo: Any
     memories: Memories = field(default_factory=Memories)
     indices: Indices = field(default_factory=Indices)
+    _several: set[tuple[str, str]] = field(default_factory=set)
+
+    def serve(self, resources: Iterable[Resource]) -> None:
+        """Know which resources are served, from now on."""
+        versions = Counter((resource.group, resource.plural) for resource in set(resources))
+        self._several.clear()
+        self._several.update(kind for kind, count in versions.items() if count > 1)
+
+    def has_versions(self, resource: Resource) -> bool:
+        """Whether other versions of the resource are served beside it: an object of one is an object of each."""
+        return bool(self._several) and (resource.group, resource.plural) in self._several
 
     def meet(self, resource: Resource, delta: Delta) -> None:
         """Remember an object of which a delta tells, if it is not known yet.
@@ -43,7 +55,10 @@ class Environment:
         comes into sight by a selector is no newborn.
         """
         obj = delta.object
-        if self.memories.find(obj.uid) is not None:
+        known = self.memories.find(obj.uid)
+        if known is not None:
+            if self.has_versions(resource) and self.registry.handles(resource).changing:
+                known.aspect(resource.version)
             return
         watching = self.settings.watching
         selectors = (watching.label_selectors, watching.field_selectors, watching.shard_selectors)
@@ -53,7 +68,7 @@ class Environment:
             and self.registry.handles(resource).changing
             and self.baseline(resource).is_on(Body(obj.body()))
         )
-        self.memories.recall(obj.uid, initial=delta.wire_type is None, copied=copied)
+        self.memories.recall(obj.uid, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
 
     def baseline(self, resource: Resource) -> Baseline:
         """How the objects of a resource remember what was handled, as the settings say now."""
@@ -64,6 +79,7 @@ class Environment:
             self.registry.extra_fields(resource),
             largest=persistence.largest_annotation,
             plain_secrets=persistence.plain_secrets,
+            several=self.has_versions(resource),
         )
 
 

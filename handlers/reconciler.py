@@ -6,7 +6,8 @@ of one object ever runs beside anything else of it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import islice
 from typing import Any
 
@@ -30,6 +31,7 @@ from .execution.progression import SHORTEST
 from .indexing import Indexing
 from .keeping import Keeper
 from .loggers import ObjectLogger
+from .turns import Turns
 
 __all__ = ["ObjectKey", "ObjectReconciler"]
 
@@ -61,6 +63,7 @@ class ObjectReconciler:
         self._indexing = Indexing(env)
         self.keeper = Keeper(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
         self._informers: dict[tuple[Resource, str | None], Informer] = {}
+        self._turns = Turns[Hashable]()
         self._backlogs: dict[ObjectKey, Backlog] = {}
         self.collapsed = 0
         """Raw events that were not shown to handlers because too many waited."""
@@ -87,6 +90,7 @@ class ObjectReconciler:
         """
         resource = informer.resource
         self._informers[resource, informer.namespace] = informer
+        self._env.serve(known for known, _ in self._informers)
         takes = is_open or (lambda: self._gate.is_open)
         interest = self._env.registry.handles(resource)
         raw = interest.watching or interest.indexing
@@ -161,6 +165,7 @@ class ObjectReconciler:
     def dismiss(self, informer: Informer) -> None:
         """Take a resource out of service; what waits for its objects is dropped."""
         self._informers.pop((informer.resource, informer.namespace), None)
+        self._env.serve(known for known, _ in self._informers)
 
         def is_gone(key: ObjectKey) -> bool:
             return key.resource == informer.resource and informer.namespace in {None, key.namespace}
@@ -192,12 +197,19 @@ class ObjectReconciler:
             return None
         self._attempts[task] = key
         try:
-            if self.keeper is None or not self._env.registry.handles(key.resource).indexing:
-                return await self._attempt(key, informer)
-            async with self.keeper.turn(key):
-                return await self._attempt(key, informer)
+            async with self._turn(key):
+                if self.keeper is None or not self._env.registry.handles(key.resource).indexing:
+                    return await self._attempt(key, informer)
+                async with self.keeper.turn(key):
+                    return await self._attempt(key, informer)
         finally:
             del self._attempts[task]
+
+    def _turn(self, key: ObjectKey) -> AbstractAsyncContextManager[None]:
+        """Of several served versions of one object, only one at a time is worked on."""
+        if not self._env.has_versions(key.resource):
+            return nullcontext()
+        return self._turns.of((key.resource.group, key.resource.plural, key.namespace, key.name))
 
     @property
     def running(self) -> dict[asyncio.Task[Any], str]:
@@ -288,7 +300,7 @@ class ObjectReconciler:
             latest = place.latest() if interest.spawning else obj
             if latest is None or latest.uid != obj.uid:
                 return None
-            return await Changes(self._env, place, memory, standing).handle(latest)
+            return await Changes(self._env, place, memory.aspect(place.resource.version), standing).handle(latest)
         known = self._env.memories.find(obj.uid)
         if known is None or not (known.unwritten or known.fns):
             return None

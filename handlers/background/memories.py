@@ -27,7 +27,9 @@ class Memory:
     """
 
     __slots__ = (
+        "_aspects",
         "_memo",
+        "_version",
         "error",
         "failures",
         "fns",
@@ -54,6 +56,30 @@ class Memory:
         self.error: str | None = None
         self.throttled_until: float | None = None
         self._memo: Any = None
+        # An object has one memory, but for what handlers of its second served version did and saw.
+        self._version: str | None = None
+        self._aspects: dict[str, Memory] | None = None
+
+    def aspect(self, version: str) -> "Memory":
+        """What is remembered of the object as one served version of its resource shows it; nearly always there is but one."""
+        if self._version is None:
+            self._version = version
+        if self._version == version and self._aspects is None:
+            return self
+        if self._aspects is None:
+            self._aspects = {}
+        if self._version != version and version not in self._aspects:
+            self._aspects[version] = Memory(initial=self.initial)
+        found = self if self._version == version else self._aspects[version]
+        if found.known.digest is None:
+            # What the handlers of one version were told as a creation is one for those of the others too.
+            found.known.copied |= any(other.known.created for other in (self, *self._aspects.values()))
+        return found
+
+    def unlearn(self) -> None:
+        """Others may have handled the object meanwhile: what it says of that counts from now on, and not what we know."""
+        for memory in (self, *(self._aspects or {}).values()):
+            memory.known.unlearn()
 
     def renew(self) -> None:
         """Be as if the process had begun just now, but for the memo: somebody else has worked on the object meanwhile."""
@@ -119,7 +145,7 @@ class Memories:
     def unlearn(self) -> None:
         """Others may have handled objects meanwhile: what these say of it counts from now on, and not what we know."""
         for memory in self._by_uid.values():
-            memory.known.unlearn()
+            memory.unlearn()
 
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone; nothing happens when nothing is."""

@@ -36,16 +36,18 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 class Known:
     """What the process knows of one object's baseline, beside what the object says.
 
-    `digest`: of the state handled last. `copied`: what the object says was copied from another one. `thrift`: how much the
+    `digest`: of the state handled last. `copied`: what the object says is not about it, or not about this version of it.
+    `created`: its creation was handled by this process. `thrift`: how much the
     server has refused as too large: 0 nothing, 1 what was whole, 2 anything of ours. `state`: the state itself, compressed, for an object that holds a digest only.
     """
 
-    __slots__ = ("_restorable", "_restores", "copied", "digest", "state", "thrift")
+    __slots__ = ("_restorable", "_restores", "copied", "created", "digest", "state", "thrift")
 
     def __init__(self, *, copied: bool = False) -> None:
         self.digest: bytes | None = None
         self.state: bytes | None = None
         self.copied = copied
+        self.created = False
         self.thrift = 0
         self._restores = 0
         self._restorable = 0.0
@@ -103,6 +105,9 @@ class Baseline:
     fields: frozenset[FieldPath]
     largest: int | None = None
     plain_secrets: bool = False
+    several: bool = False
+    """Whether several served versions of the resource have handlers. There is one diff-base for all of them: what the handlers
+    of one saw is known to the process, and what the object says counts after a restart only."""
 
     def essence(self, body: Body) -> BodyEssence:
         """What of a body is compared to detect changes."""
@@ -114,11 +119,13 @@ class Baseline:
         What the process itself has handled outweighs what the object says: annotations are removed and copied by others.
         A diff-base of a third state, though, is that of another operator, and believed.
         """
+        if self.several and known.digest is not None and not known.copied:
+            return Recalled(new if known.digest == digest(new) else known.recalled(known.digest) or {}, compact=True)
         stored = None if known.copied else self.diffbase.fetch(body=body)
         if stored is not None:
             old = self._comparable(stored, body)
             if old == new:
-                known.learn(new)
+                known.learn(new, keep=self.several)
             elif known.digest not in {None, digest(old)} and known.digest == digest(new):
                 return Recalled(new, misplaced=True)
             return Recalled(old)
