@@ -2,11 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from . import status
 from .resources import Resource
-from .rights import ADMIN, ANONYMOUS, AUTHENTICATED, Action, User
+from .rights import ADMIN, ANONYMOUS, AUTHENTICATED, Action, Rights, User
 from .tokens import Tokens, looks_issued
+
+
+class Headers(Protocol):
+    """The headers of a request, by name without regard to case."""
+
+    def get(self, name: str, default: str, /) -> str:
+        """The first value of a header."""
+
+    def getall(self, name: str, default: list[str], /) -> list[str]:
+        """All values of a header."""
 
 
 @dataclass(frozen=True)
@@ -30,37 +41,59 @@ class AccessSettings:
 class Access:
     """The door of a server."""
 
-    def __init__(self, settings: AccessSettings, tokens: Tokens, accounts: Resource) -> None:
-        self._settings = settings
+    def __init__(self, settings: AccessSettings, rights: Rights, tokens: Tokens, accounts: Resource) -> None:
+        self.settings = settings
+        self._rights = rights
         self._tokens = tokens
         self._accounts = accounts
 
     def known(self, token: str, now: str) -> User | None:
         """The user of a token, None for an unknown one."""
-        if token in self._settings.admins:
+        if token in self.settings.admins:
             return ADMIN
-        named = self._settings.users.get(token)
+        named = self.settings.users.get(token)
         if named is not None:
             groups = tuple(dict.fromkeys([*named.groups, AUTHENTICATED]))
             return User(named.name, groups, named.uid, named.extra)
         return self._tokens.user(token, self._accounts, now)
 
-    def user(self, authorization: str, now: str) -> User:
-        """The user of a request by its Authorization header. Raises a 401."""
+    def user(self, headers: Headers, now: str) -> User:
+        """The user of a request by its headers. Raises a 401, or a 403 for one who may not act as another."""
+        user = self._bearer(headers.get("Authorization", ""), now)
+        return impersonated(self._rights, user, headers) if headers.get("Impersonate-User", "") else user
+
+    def _bearer(self, authorization: str, now: str) -> User:
         scheme, _, token = authorization.partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
         if not token:
-            if self._settings.authorization:
+            if self.settings.authorization:
                 return ANONYMOUS
-            if self._settings.closed:
+            if self.settings.closed:
                 raise status.unauthorized()
             return ADMIN
         found = self.known(token, now)
         if found is not None:
             return found
-        if self._settings.closed or looks_issued(token):
+        if self.settings.closed or looks_issued(token):
             raise status.unauthorized()
         return ADMIN
+
+
+def impersonated(rights: Rights, user: User, headers: Headers) -> User:
+    """The user that a request wants to act as, or the one who asks. Raises a 403 where that is not allowed."""
+    name, groups = headers.get("Impersonate-User", ""), headers.getall("Impersonate-Group", [])
+    if not name:
+        return user
+    parts = name.split(":")
+    account = parts[:2] == ["system", "serviceaccount"] and len(parts) == 4
+    action = Action("impersonate", "", "serviceaccounts", "", parts[2], parts[3]) if account else None
+    rights.check(user, action or Action("impersonate", "", "users", name=name))
+    for group in groups:
+        rights.check(user, Action("impersonate", "", "groups", name=group))
+    if account and not groups:
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{parts[2]}"]
+    known = [] if name == ANONYMOUS.name else [AUTHENTICATED]
+    return User(name, tuple(dict.fromkeys([*groups, *known])), headers.get("Impersonate-Uid", ""))
 
 
 def action_of(method: str, path: str, query: Mapping[str, str]) -> Action:

@@ -89,9 +89,10 @@ def _document(body: Any, content_type: str = JSON) -> Answer:
 
 @dataclass(frozen=True)
 class Door:
-    """Who comes in, and what the tokens of service accounts are."""
+    """Who comes in, what they may do, and what the tokens of service accounts are."""
 
     access: Access
+    rights: Rights
     tokens: Tokens
 
 
@@ -102,7 +103,7 @@ class Api:
         self.address = ""
         self.access = door.access
         self._tokens = door.tokens
-        self._rights = Rights(store)
+        self._rights = door.rights
         # Whether managed fields are kept at each write; server-side apply keeps them in any case.
         self.manages = True
         self._store = store

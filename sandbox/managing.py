@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from . import conversion, ownership
+import msgspec
+
+from . import conversion, fieldsets, ownership, typed
 from .fieldsets import Tree
 from .ownership import ENTRIES, Application, Applied, Entry, Writer
 from .resources import Resource
 from .status import Refused, bad_request
 from .typed import Undeclared
 
+KUBECTL: Final = "kubectl"
+_LAST: Final = "kubectl.kubernetes.io/last-applied-configuration"
 # What writers of /status do not own beside the spec, where the kind has a say in it.
 _STATUS_META: Final = {"pods": "f:ownerReferences", "deployments.apps": "f:labels"}
 
@@ -92,7 +96,8 @@ def applied(
     """
     entries = take_entries(live) if live else []
     ignored = _ignored(resource, writer.subresource, config, live)
-    wanted = Application(resource.shape, config, writer, ignored, force)
+    yielded = _last_applied(resource, live) if writer.manager == KUBECTL else None
+    wanted = Application(resource.shape, config, writer, ignored, force, yielded)
     try:
         found = ownership.applied(wanted, live, ownership.managers_of(entries))
     except Undeclared as error:
@@ -100,7 +105,40 @@ def applied(
         place = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
         words = f"({place}; {resource.group}/{resource.version}, Kind={resource.kind})"
         raise Refused(500, "", f"failed to create typed patch object {words}: {error}") from None
+    if writer.manager == KUBECTL and _LAST in _annotations(live):
+        _remember(found.body, config)
     return found if resource.custom else Applied(_without_nulls(found.body), found.managers)
+
+
+def _annotations(body: Mapping[str, Any]) -> Mapping[str, str]:
+    found: Mapping[str, str] = (body.get("metadata") or {}).get("annotations") or {}
+    return found
+
+
+def _last_applied(resource: Resource, live: Mapping[str, Any]) -> Tree | None:
+    """The fields that kubectl wrote by its client-side apply and nobody has changed since: it may apply them."""
+    try:
+        last = msgspec.json.decode(_annotations(live).get(_LAST, "null"))
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(last, dict):
+        return None
+    try:
+        named = typed.fields_of(resource.shape, last, strict=False)
+        changed, gone = typed.compare(resource.shape, last, live)
+    except Undeclared:
+        return None
+    return fieldsets.difference(named, fieldsets.union(changed, gone))
+
+
+def _remember(body: dict[str, Any], config: Mapping[str, Any]) -> None:
+    """Write a configuration into the annotation that client-side apply goes by, for whoever still uses that."""
+    meta = dict(config.get("metadata") or {})
+    kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key != _LAST}
+    meta = {key: value for key, value in meta.items() if key != "annotations"} | ({"annotations": kept} if kept else {})
+    text = msgspec.json.encode({**config, "metadata": meta}, order="sorted").decode() + "\n"
+    own = body["metadata"]
+    body["metadata"] = {**own, "annotations": {**(own.get("annotations") or {}), _LAST: text}}
 
 
 def _without_nulls(value: Any) -> Any:

@@ -189,13 +189,17 @@ class Applied:
 
 @dataclass(frozen=True)
 class Application:
-    """A configuration to be applied: by whom, over the conflicts or not, and the fields that it may not own."""
+    """A configuration to be applied: by whom, over the conflicts or not, and the fields that it may not own.
+
+    `yielded` are fields that may be taken from their owners without `force`.
+    """
 
     shape: Shape
     config: dict[str, Any]
     writer: Writer
     ignored: Tree
     force: bool = False
+    yielded: Tree | None = None
 
 
 def applied(wanted: Application, live: dict[str, Any], managers: Managers) -> Applied:
@@ -220,7 +224,8 @@ def applied(wanted: Application, live: dict[str, Any], managers: Managers) -> Ap
         merged = _pruned(shape, merged, last["fieldsV1"], owned)
     touched, gone = typed.compare(shape, live, merged)
     touched = fieldsets.difference(touched, wanted.ignored)
-    conflicts = {key: tree for key, entry in owners.items() if (tree := _both(entry, touched)) is not None}
+    disputed = fieldsets.difference(touched, wanted.yielded)
+    conflicts = {key: tree for key, entry in owners.items() if (tree := _both(entry, disputed)) is not None}
     if conflicts and not wanted.force:
         raise _conflict(conflicts, managers)
     found = _without(owners, fieldsets.union(touched, gone))

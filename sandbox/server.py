@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from .faults import Faults, LoggedRequest, RequestLog
 from .history import History
 from .registry import Registry
 from .resources import Resource
-from .rights import User
+from .rights import Rights, User
 from .store import Store
 from .tokens import Tokens
 from .verbs import Target, Verbs
@@ -79,8 +79,11 @@ class Sandbox:
         self._cascades = Cascades(self.store, self.registry, self._verbs, self._hub)
         issuer = Tokens(self.store, secrets.token_bytes(32))
         allowed = AccessSettings(settings.tokens, settings.users, settings.authorization)
-        access = Access(allowed, issuer, resource_of(self.registry, {"apiVersion": "v1", "kind": "ServiceAccount"}))
-        self._api = Api(self.store, self.registry, self._cascades, self._verbs, Door(access, issuer))
+        rights = Rights(self.store)
+        access = Access(
+            allowed, rights, issuer, resource_of(self.registry, {"apiVersion": "v1", "kind": "ServiceAccount"})
+        )
+        self._api = Api(self.store, self.registry, self._cascades, self._verbs, Door(access, rights, issuer))
         self._api.manages = settings.managed_fields
         self._wire = Wire(self._api, self._hub, wiring)
         self._listener: Listener | None = None
@@ -143,6 +146,11 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def take_tokens(self, tokens: Collection[str], users: Mapping[str, User] | None = None) -> None:
+        """From now on take these bearer tokens instead of those of the settings; watches that are open stay."""
+        settings = AccessSettings(frozenset(tokens), dict(users or {}), self.settings.authorization)
+        self._api.access.settings = settings
 
     def compact(self, version: int | None = None) -> None:
         """Forget the changes up to a version (default: all): reading from there is answered with 410."""

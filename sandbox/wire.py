@@ -165,7 +165,7 @@ class Wire:
             if instead is not None:
                 raise instead
             call = self.call()
-            user = self._api.access.user(request.headers.get("Authorization", ""), call.now)
+            user = self._api.access.user(request.headers, call.now)
             found = self._api.answer(asked if user is ADMIN else replace(asked, user=user), call)
             return (found, self._hub.open(found, asked.query)) if isinstance(found, View) else found
         except Refused as refused:

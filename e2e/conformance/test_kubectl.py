@@ -65,6 +65,10 @@ class Kubectl:
                 process.kill()
         return process.returncode, printed.decode(), complaint.decode()
 
+    async def run(self, *words: str) -> tuple[int | None, str, str]:
+        """Run to its end: the code, what was printed, and what was written to standard error."""
+        return await self._run(words, None)
+
     @asynccontextmanager
     async def lines(self, *words: str) -> AsyncIterator[asyncio.StreamReader]:
         """Run until the end of the block and give its output."""
@@ -242,3 +246,78 @@ async def test_a_definition_is_waited_for_as_documentation_says(kubectl: Kubectl
     await kubectl("wait", f"crd/widgets.{space.group}", "--for=condition=established", "--timeout=20s")
     names = (await kubectl.json("get", f"crd/widgets.{space.group}"))["spec"]["names"]
     assert names["kind"] == "Widget"
+
+
+async def test_server_side_apply(kubectl: Kubectl, space: Space) -> None:
+    apply = ("apply", "--server-side", "-f", "-")
+    done = f"widget.{space.group}/one serverside-applied\n"
+    assert await kubectl(*apply, stdin=space.widget("one", spec={"a": 1, "b": 1})) == done
+    assert await kubectl(*apply, stdin=space.widget("one", spec={"a": 1})) == done
+    found = await kubectl.json("get", "widget", "one", "--show-managed-fields")
+    assert found["spec"] == {"a": 1}
+    assert [(entry["manager"], entry["operation"]) for entry in found["metadata"]["managedFields"]] == [
+        ("kubectl", "Apply")
+    ]
+    other = space.widget("one", spec={"a": 2})
+    complaint = await kubectl.fails(*apply, "--field-manager=other", stdin=other)
+    assert 'Apply failed with 1 conflict: conflict with "kubectl": .spec.a' in complaint
+    assert await kubectl(*apply, "--field-manager=other", "--force-conflicts", stdin=other) == done
+    assert (await kubectl.json("get", "widget", "one"))["spec"] == {"a": 2}
+
+
+async def test_server_side_apply_after_apply(kubectl: Kubectl, space: Space) -> None:
+    await kubectl("apply", "-f", "-", stdin=space.widget("one", spec={"a": 1, "b": 1}))
+    await kubectl("apply", "--server-side", "-f", "-", stdin=space.widget("one", spec={"a": 2}))
+    found = await kubectl.json("get", "widget", "one", "--show-managed-fields")
+    # kubectl moves what it owned before to its new manager, and a second one for the annotation.
+    managers = {(entry["manager"], entry["operation"]) for entry in found["metadata"]["managedFields"]}
+    assert managers == {("kubectl", "Apply"), ("kubectl-last-applied", "Apply")}
+    assert found["spec"] == {"a": 2}
+    kept = json.loads(found["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
+    assert kept["spec"] == {"a": 2}
+
+
+async def test_server_side_apply_of_a_deployment(kubectl: Kubectl) -> None:
+    text = await kubectl("create", "deployment", "one", "--image=none", "--dry-run=client", "-o", "yaml")
+    wanted = yaml.safe_load(text)
+    assert (
+        await kubectl("apply", "--server-side", "-f", "-", stdin=wanted) == "deployment.apps/one serverside-applied\n"
+    )
+    await kubectl("set", "image", "deployment/one", "none=other")
+    complaint = await kubectl.fails("apply", "--server-side", "-f", "-", stdin=wanted)
+    assert '.spec.template.spec.containers[name="none"].image' in complaint
+
+
+async def test_tokens_and_rights(kubectl: Kubectl) -> None:
+    await kubectl("create", "serviceaccount", "one")
+    token = (await kubectl("create", "token", "one", "--duration=20m")).strip()
+    assert len(token.split(".")) == 3
+    await kubectl("create", "role", "one", "--verb=get,list", "--resource=configmaps")
+    await kubectl("create", "rolebinding", "one", "--role=one", f"--serviceaccount={kubectl.namespace}:one")
+    assert await kubectl("auth", "can-i", "delete", "pods") == "yes\n"
+    account = f"--as=system:serviceaccount:{kubectl.namespace}:one"
+    for _ in range(100):
+        code, printed, _ = await kubectl.run("auth", "can-i", "list", "configmaps", account)
+        if code == 0:
+            break
+    assert printed == "yes\n"
+    assert await kubectl.run("auth", "can-i", "delete", "configmaps", account) == (1, "no\n", "")
+    assert "configmaps" in await kubectl("auth", "can-i", "--list", account)
+    assert (await kubectl.json("auth", "whoami", account))["status"]["userInfo"]["username"] == account[5:]
+    assert "forbidden" in await kubectl.fails("get", "secrets", account)
+    assert await kubectl("get", "configmaps", "-o", "name", account, "--field-selector=metadata.name=absent") == ""
+
+
+async def test_create_and_see_an_event(kubectl: Kubectl, api: Api, space: Space) -> None:
+    about = {"apiVersion": "v1", "kind": "ConfigMap", "name": "one", "namespace": space.name, "uid": "1"}
+    event = {
+        "metadata": {"name": "one"},
+        "involvedObject": about,
+        "reason": "Tested",
+        "message": "told",
+        "type": "Warning",
+    }
+    await api.create(space.core("events"), event)
+    await kubectl("create", "-f", "-", stdin=configmap("one", {"a": "1"}))
+    assert "told" in await kubectl("events", "--types=Warning")
+    assert "Tested" in await kubectl("get", "events", "--field-selector=involvedObject.name=one")

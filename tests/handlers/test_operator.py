@@ -122,8 +122,7 @@ async def test_login_handlers_give_the_credentials_and_are_asked_again_after_a_4
             await world.until(lambda: calls.count("one"))
             # The server takes the first token no more, not even for the watches that are open.
             refused.add("first")
-            object.__setattr__(world.sandbox.settings, "tokens", frozenset({"second"}))
-            world.sandbox._wire._settings = replaced_tokens(world.sandbox._wire._settings, frozenset({"second"}))  # type: ignore[attr-defined]
+            world.sandbox.take_tokens({"second"})
             world.sandbox.faults.cut_watches()
             await rest()
             world.sandbox.create(kex("two"))
@@ -139,12 +138,6 @@ def kex(name: str) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"field": "value"},
     }
-
-
-def replaced_tokens(settings: Any, tokens: frozenset[str]) -> Any:
-    import dataclasses
-
-    return dataclasses.replace(settings, tokens=tokens)
 
 
 async def test_logins_that_give_nothing_are_an_error(world: World) -> None:
