@@ -54,6 +54,18 @@ class Examples:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": data}
         await self._api.create(f"/api/v1/namespaces/{self.namespace}/configmaps", body)
 
+    async def patch_config(self, name: str, change: Body) -> None:
+        """Merge a change into a ConfigMap."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}"
+        answer = await self._api.call("PATCH", path, change, kind="application/merge-patch+json")
+        assert answer.code == 200, answer
+
+    async def configs(self) -> list[Body]:
+        """The ConfigMaps of the namespace."""
+        answer = await self._api.call("GET", f"/api/v1/namespaces/{self.namespace}/configmaps")
+        found: list[Body] = answer.body["items"]
+        return found
+
     async def events(self, name: str) -> list[Body]:
         """The Event objects about one, in the order of their creation."""
         answer = await self._api.call("GET", f"/api/v1/namespaces/{self.namespace}/events")

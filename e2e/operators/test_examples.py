@@ -1,9 +1,12 @@
 """The examples behave the same on every server: each handler called once, the same results and annotations."""
 
 import asyncio
+import base64
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from operators.cluster import PREFIX, Examples, annotations, diff_base, progress
 from operators.processes import Operator, ctl_command, running
 from targets import Target
@@ -152,3 +155,124 @@ async def test_signals_end_the_operator_with_exit_code_0(
         assert operator.stop(signal.Signals[signum]) == 0
         assert f"Signal {signum} is received. Operator is stopping." in operator.text()
         assert "Traceback" not in operator.text()
+
+
+async def test_02_children(served: Target, examples: Examples, tmp_path: Path) -> None:
+    with running(example("02-children", examples), served, tmp_path / "log") as operator:
+        await examples.create("one", {"items": ["a", "b", "c"]}, labels={"from-example": "yes"})
+        body = await examples.handled("one", items=["a", "b", "c"])
+        names = body["status"]["create_fn"]["children"]
+        assert len(names) == 3
+        assert all(name.startswith("one-") for name in names)
+        children = {child["metadata"]["name"]: child for child in await examples.configs()}
+        assert [children[name]["data"] for name in names] == [{"item": item} for item in "abc"]
+        for name in names:
+            operator.wait_for(f"child event ADDED of {name}")
+            assert children[name]["metadata"]["labels"] == {"from-example": "yes"}
+            (owner,) = children[name]["metadata"]["ownerReferences"]
+            assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == (
+                "KopfExample",
+                "one",
+                body["metadata"]["uid"],
+                True,
+            )
+        await examples.patch("one", {"metadata": {"labels": {"more": "x"}}})
+        operator.wait_for("relabelled 3 children: {'more': 'x'}")
+        found = [
+            child["metadata"]["labels"] for child in await examples.configs() if child["metadata"]["name"] in names
+        ]
+        assert found == [{"from-example": "yes", "more": "x"}] * 3
+        assert operator.stop() == 0
+
+
+@pytest.mark.parametrize("way", ["environment", "kubeconfig"])
+async def test_04_login(served: Target, examples: Examples, tmp_path: Path, way: str) -> None:
+    environment = {}
+    if way == "environment":
+        environment = {
+            "EXAMPLE_SERVER": served.url,
+            "EXAMPLE_CA": authority(served, tmp_path),
+            "KUBECONFIG": "/nowhere",
+        }
+        environment |= {"EXAMPLE_TOKEN": served.headers.get("Authorization", "").removeprefix("Bearer ")}
+    given = {key: value for key, value in environment.items() if value}
+    with running(example("04-login", examples), served, tmp_path / "log", **given) as operator:
+        operator.wait_for(f"credentials from the {way}")
+        await examples.create("one")
+        operator.wait_for("one was created")
+        assert operator.stop() == 0
+
+
+def authority(target: Target, folder: Path) -> str:
+    """The file of the certificates that a server is trusted by; empty when there are none."""
+    cluster = yaml.safe_load(target.kubeconfig.read_text())["clusters"][0]["cluster"]
+    data = cluster.get("certificate-authority-data")
+    if data is None:
+        return str(cluster.get("certificate-authority") or "")
+    file = folder / "ca.crt"
+    file.write_bytes(base64.b64decode(data))
+    return str(file)
+
+
+async def test_07_subhandlers(served: Target, examples: Examples, tmp_path: Path) -> None:
+    with running(example("07-subhandlers", examples), served, tmp_path / "log") as operator:
+        await examples.create("one", {"items": ["a", "b"]})
+        body = await examples.handled("one", items=["a", "b"])
+        assert body["status"] == {"create_fn/a": {"made": "a"}, "create_fn/b": {"made": "b"}}
+        operator.wait_for("Creation is processed: 1 succeeded; 0 failed.")
+        assert operator.stop() == 0
+    text = operator.text()
+    for handler, calls in {"a": 1, "b": 1, "check-a": 2, "check-b": 2}.items():
+        assert text.count(f"Handler 'create_fn/{handler}' is invoked.") == calls, text
+    assert "a is ready after 2 attempts" in text
+    assert "b is ready after 2 attempts" in text
+
+
+async def test_10_builtins(served: Target, examples: Examples, tmp_path: Path) -> None:
+    command = ctl_command("run", "-v", "-n", examples.namespace, str(EXAMPLES / "10-builtins" / "example.py"))
+    with running(command, served, tmp_path / "log") as operator:
+        operator.wait_for("Starting ctl")
+        await examples.create_config("colours", {"red": "1"}, labels={"example": "builtins"})
+        await examples.create_config("other", {"red": "1"})
+        operator.wait_for("1 entries")
+        await examples.patch_config("colours", {"data": {"blue": "2"}})
+        operator.wait_for("2 entries")
+        operator.wait_for("Updating is processed: 1 succeeded; 0 failed.")
+        found = {config["metadata"]["name"]: annotations(config) for config in await examples.configs()}
+        assert found["colours"]["example.com/entries"] == "2"
+        assert found["other"] == {}
+        operator.wait_for(f"namespace event None of {examples.namespace}")
+        assert operator.stop() == 0
+
+
+async def test_11_filters(served: Target, examples: Examples, tmp_path: Path) -> None:
+    with running(example("11-filters", examples), served, tmp_path / "log") as operator:
+        await examples.create("blue", {"replicas": 1}, labels={"colour": "blue"})
+        await examples.create("green", {"replicas": 3}, labels={"colour": "green"}, annotations={"ignored": "yes"})
+        await examples.create("plain", {"replicas": 3, "field": "shown"})
+        for name in ("blue", "green", "plain"):
+            await examples.handled(name)
+        await examples.patch("blue", {"spec": {"replicas": 2}})
+        await examples.handled("blue", replicas=2)
+        await examples.patch("blue", {"spec": {"replicas": 3}})
+        await examples.handled("blue", replicas=3)
+        assert operator.stop() == 0
+    said = {"labelled blue": 1, "labelled with some colour: blue": 1, "labelled with some colour": 1}
+    said |= {"labelled red or blue": 1, "it is large, and has no colour": 1, "from 1 to 2": 1, "from 2 to 3": 0}
+    for text, times in said.items():
+        assert count(operator, text) == times, (text, operator.text())
+    large = [line for line in operator.text().splitlines() if line.endswith("it is large")]
+    assert sorted(line.partition("] it is")[0].rpartition("/")[2] for line in large) == ["blue", "green", "plain"]
+    shown = [line for line in operator.text().splitlines() if line.endswith("shows")]
+    assert shown
+    assert all("/plain]" in line for line in shown)
+
+
+async def test_12_embedded(served: Target, examples: Examples, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "12-embedded" / "example.py"), examples.namespace]
+    with running(command, served, tmp_path / "log") as operator:
+        operator.wait_for("the operator is ready")
+        await examples.create("one")
+        operator.wait_for("one was created")
+        assert operator.stop() == 0
+    assert operator.text().rstrip().endswith("the program goes on without it")

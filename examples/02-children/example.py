@@ -1,0 +1,45 @@
+import asyncio
+
+import ctl
+from ctl.client.access import load_access
+from ctl.client.resources import Resource
+from ctl.client.rest import Client
+
+CONFIGMAPS = Resource("", "v1", "configmaps", namespaced=True)
+
+
+@ctl.on.startup()
+async def connect(memo, **_):
+    memo.client = Client(load_access())
+
+
+@ctl.on.cleanup()
+async def disconnect(memo, **_):
+    await memo.client.close()
+
+
+@ctl.on.create("kopfexamples")
+async def create_fn(spec, memo, logger, **_):
+    children = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"item": item}}
+        for item in spec.get("items", ["first", "second"])
+    ]
+    # Children are named after the object, live in its namespace, carry its labels, and are deleted with it.
+    ctl.adopt(children)
+    made = [await memo.client.create(CONFIGMAPS, child) for child in children]
+    logger.info("made %s", ", ".join(child.name for child in made))
+    return {"children": [child.name for child in made]}
+
+
+@ctl.on.event("configmaps", labels={"from-example": ctl.PRESENT})
+async def child_fn(type, name, logger, **_):
+    logger.info("child event %s of %s", type, name)
+
+
+@ctl.on.update("kopfexamples", field="metadata.labels")
+async def relabel_fn(status, memo, namespace, diff, logger, **_):
+    changes = {item.field[-1]: item.new for item in diff if len(item.field) == 1}
+    patch = {"metadata": {"labels": changes}}
+    children = status.get("create_fn", {}).get("children", [])
+    await asyncio.gather(*(memo.client.patch(CONFIGMAPS, child, namespace, patch) for child in children))
+    logger.info("relabelled %d children: %r", len(children), changes)
