@@ -80,6 +80,7 @@ bench: $(STAMP) ## Measure the hot paths and print the figures
 
 soak: $(STAMP) ## Run what takes long: ten thousand worlds of leases, five thousand random lives of objects
 	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/gating/test_leases.py tests/handlers/test_convergence.py \
+	  tests/controller/test_cached.py tests/controller/test_serve.py \
 	  --timeout=3600 $(PYTEST_ARGS)
 
 wheel: $(STAMP) ## Build the wheel and the source archive into dist/

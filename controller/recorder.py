@@ -75,7 +75,7 @@ class Recorder:
             self._loop.call_soon_threadsafe(self._take, post, way, now)
 
     def _take(self, post: Post, way: Way, now: datetime) -> None:
-        if not self._is_ending:
+        if not self._is_ending and not self._repeats.refuses(post, way):
             self._repeats.take(post, way, now)
             self._controller.queue.add(post.object_key)
 

@@ -118,17 +118,20 @@ class Repeats:
         """The keys of the objects about which something is to be told."""
         return iter(tuple(self._untold))
 
-    def take(self, post: Post, way: Way, now: datetime) -> Line | None:
-        """Count a post; gives its line, None when it is dropped as spam."""
+    def refuses(self, post: Post, way: Way) -> bool:
+        """Whether a post is spam, to be dropped: nothing like it is known, and too much about its object waits already."""
+        if way.spam is None or len(self._untold.get(post.object_key, ())) < way.spam.burst:
+            return False
+        return post.repeat_key not in self._lines and ("combined", *post.similar_key) not in self._lines
+
+    def take(self, post: Post, way: Way, now: datetime) -> Line:
+        """Count a post; gives its line."""
         key = post.repeat_key
         if self._is_combined(post, way, now):
             key = ("combined", *post.similar_key)
             post = replace(post, message=COMBINED + post.message)
         line = self._lines.get(key)
         if line is None:
-            waiting = self._untold.get(post.object_key, ())
-            if way.spam is not None and len(waiting) >= way.spam.burst:
-                return None
             line = self._lines[key] = Line(key, post, way, first=now, last=now, since=now)
         elif line.is_told:
             line.since = now

@@ -3,12 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Generic, TypeVar
+from typing import Self, TypeVar
 
 T = TypeVar("T")
 
 
-class Channel(Generic[T]):
+class Channel(AsyncIterator[T]):
     """What a program has to tell its controllers: sent from any thread, at any time, heard by one listener in order.
 
     What is sent before somebody listens waits; after `close`, what was sent is still heard, and no more is taken.
@@ -16,7 +16,7 @@ class Channel(Generic[T]):
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
-        self._listener: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._closed = False
 
     def send(self, item: T) -> None:
@@ -32,28 +32,33 @@ class Channel(Generic[T]):
         self._wake()
 
     def _wake(self) -> None:
-        if self._listener is not None:
-            loop, event = self._listener
+        waiting = self._waiting
+        if waiting is not None:
+            loop, event = waiting
             # From another thread, and harmless from the loop's own.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
-    async def __aiter__(self) -> AsyncIterator[T]:
-        """Hear what is sent. Raises RuntimeError when somebody listens already."""
-        if self._listener is not None:
-            raise RuntimeError("The channel has a listener already; each channel tells one.")
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        """Hear the next item. Raises RuntimeError when somebody waits for it already: each channel tells one listener."""
+        if self._waiting is not None:
+            raise RuntimeError("Somebody listens to the channel already; each channel tells one listener.")
         event = asyncio.Event()
-        self._listener = (asyncio.get_running_loop(), event)
+        self._waiting = (asyncio.get_running_loop(), event)
         try:
-            while True:
-                event.clear()
-                while self._items:
-                    yield self._items.popleft()
+            while not self._items:
                 if self._closed:
-                    return
-                await event.wait()
+                    raise StopAsyncIteration
+                event.clear()
+                # What was sent by a thread before it could see the event.
+                if not self._items:
+                    await event.wait()
+            return self._items.popleft()
         finally:
-            self._listener = None
+            self._waiting = None
 
 
 def every(seconds: float, *, at_once: bool = False) -> Callable[[], AsyncIterator[int]]:

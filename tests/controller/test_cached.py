@@ -25,7 +25,7 @@ from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
-ROUNDS = int(os.environ.get("SOAK_ROUNDS", "1")) * 1000
+ROUNDS = 10_000 if "SOAK_ROUNDS" in os.environ else 1_000
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 SETS = Resource("kopf.dev", "v1", "sets", kind="Set", namespaced=True)
 KEY = Key("default", "one")

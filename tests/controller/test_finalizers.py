@@ -49,3 +49,11 @@ def test_a_deletion_waits_for_us(obj: Make) -> None:
     assert finalizers.is_deletion_ours(marked.metadata(), OURS)
     assert not finalizers.is_deletion_ours(obj("a", finalizers=[OURS]).metadata(), OURS)
     assert finalizers.without(marked.body(), OURS) == ["a"]
+
+
+@pytest.mark.parametrize("change", [finalizers.adding, finalizers.removing])
+def test_a_namesake_keeps_its_finalizers(change: Any, obj: Make) -> None:
+    seen = obj("a", finalizers=["a"] if change is finalizers.adding else ["a", OURS])
+    namesake = obj("a", finalizers=["a"] if change is finalizers.adding else ["a", OURS], uid="another")
+    with pytest.raises(jsonpatch.JsonPatchTestFailed):
+        _apply(namesake, change(seen.metadata(), OURS))

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.controller.posts import Post
-from ctl.controller.repeats import COMBINED, SIMILAR_WINDOW, Repeats, Way
+from ctl.controller.repeats import COMBINED, SIMILAR_WINDOW, Allowances, Repeats, Spam, Way
 
 START = datetime(2031, 5, 6, tzinfo=UTC)
 WAY = Way((1, 2), similar=10)
@@ -104,3 +105,26 @@ def test_no_post_is_lost(steps: list[tuple[str, int, bool]]) -> None:
     for uid in "uvw":
         left = sum(line.count - line.told for line in repeats.untold((uid,)))
         assert told.get(uid, 0) + left == sum(1 for other, _, _ in steps if other == uid)
+
+
+def test_writes_about_one_object_are_limited_as_by_client_go() -> None:
+    allowances, spam = Allowances(), Spam(burst=25, refill=300.0)
+    assert [allowances.spend(("a",), spam, 0.0) for _ in range(25)] == [0.0] * 25
+    assert allowances.spend(("a",), spam, 0.0) == pytest.approx(300)
+    assert allowances.spend(("b",), spam, 0.0) == 0.0
+    assert allowances.spend(("a",), spam, 100.0) == pytest.approx(200)
+    assert allowances.spend(("a",), spam, 300.0) == 0.0
+    assert allowances.spend(("a",), spam, 300.0) == pytest.approx(300)
+    late = 300.0 * 100
+    assert [allowances.spend(("a",), spam, late) for _ in range(26)].count(0.0) == 25
+
+
+def test_of_what_was_never_told_only_so_much_waits() -> None:
+    repeats, way = Repeats(), Way(1.0, similar=10, spam=Spam(burst=3, refill=300.0))
+    for number in range(3):
+        assert not repeats.refuses(post(reason=f"R{number}"), way)
+        repeats.take(post(reason=f"R{number}"), way, START)
+    assert repeats.refuses(post(reason="R3"), way)
+    assert not repeats.refuses(post(reason="R3"), WAY), "others have no limit"
+    assert not repeats.refuses(post(reason="R0"), way), "it is only counted"
+    assert not repeats.refuses(post(reason="R3", uid="other"), way)
