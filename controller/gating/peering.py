@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from ...client.objects import Object
 from ...client.resources import Resource
 from ...client.rest import Client
-from ...informers.deltas import DeltaKind
+from ...informers.deltas import Delta, DeltaKind
 from ...informers.factory import Factory
 from ...informers.informer import Informer
 from ...informers.lifecycle import Phase
@@ -233,12 +233,16 @@ class Peering:
             place.tasks.spawn(self._await_list(place, subscription.synced), name="first list")
             async for batch in subscription:
                 for delta in batch:
-                    if delta.kind is DeltaKind.DELETED:
-                        self._verdicts.pop(place.spot(delta.object), None)
-                    else:
-                        self._look(place, delta.object)
-                self._announcer.wake()
+                    self._take(place, delta)
                 self._decide()
+
+    def _take(self, place: _Place, delta: Delta) -> None:
+        if delta.kind is DeltaKind.DELETED:
+            self._verdicts.pop(place.spot(delta.object), None)
+        else:
+            self._look(place, delta.object)
+        if delta.old is None or delta.old.uid != delta.object.uid:
+            self._announcer.wake()
 
     async def _await_list(self, place: _Place, synced: asyncio.Event) -> None:
         """Let the gate wait for the first list, for as long as there is hope for one."""

@@ -207,6 +207,7 @@ class Announcer:
             exists = await write_records(self._client, spot, self._options.name, records)
         except Forbidden as error:
             self.deny(spot)
+            self._present.discard(spot)
             _logger.info("Peers cannot be told of this operator %s, the right to is missing: %s", spot, error)
             return None
         except (APIError, RequestError, AccessError, TimeoutError) as error:

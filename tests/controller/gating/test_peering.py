@@ -109,12 +109,13 @@ class Ground:
         leadership: Valve | None = None,
         **changes: Any,
     ) -> AsyncIterator[Peering]:
-        options = replace(OPTIONS, rank=Rank(identity, priority, lease), clusterwide=namespaces is None, **changes)
+        given = {"clusterwide": namespaces is None, **changes}
+        options = replace(OPTIONS, rank=Rank(identity, priority, lease), **given)
         async with Client(Access(self.sandbox.url)) as client:
             factory = Factory(client)
             peering = Peering(client, factory, options, leadership=leadership)
-            self.told[identity] = told = []
-            peering.subscribe(told.append)
+            self.told[identity] = []
+            peering.subscribe(self.told[identity].append)
             await peering.start()
             try:
                 await peering.serve(resources, namespaces)
@@ -370,9 +371,35 @@ async def test_a_definition_that_goes_ends_the_pause(ground: Ground) -> None:
         await asyncio.sleep(5)
         assert not peering.is_open
         await peering.serve([], None)
-        assert peering.is_open
+        await opened(peering, 0.1)
         await peering.serve([CLUSTER], None)
         await closed(peering)
+
+
+async def test_the_scope_of_the_peering_may_be_another_than_that_of_the_operator(bare: Ground) -> None:
+    await bare.define(SPACED, CLUSTER)
+    await bare.create()
+    await bare.create(SPACED, "default")
+    async with bare.taking_part(resources=[SPACED, CLUSTER], namespaces=("default",), clusterwide=True) as peering:
+        await asyncio.sleep(1)
+        assert (set(bare.records()), set(bare.records(SPACED, "default"))) == ({"a"}, set())
+    async with bare.taking_part(resources=[SPACED, CLUSTER], clusterwide=False, mandatory=True) as peering:
+        await asyncio.sleep(1)
+        assert (set(bare.records()), set(bare.records(SPACED, "default"))) == (set(), {"a"})
+        await bare.write({"b": record(5)}, SPACED, "default")
+        await closed(peering)
+
+
+async def test_a_refusal_to_write_is_told_once_and_not_tried_again(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ctl.peering")
+    ground.sandbox.faults.answer(403, "Forbidden", match=Match(method="PATCH", user_agent="ctl/"), times=None)
+    async with ground.taking_part() as peering:
+        await asyncio.sleep(600)
+        assert peering.is_open
+    assert len(ground.writes) == 1
+    assert len([line for line in said(caplog) if "the right to is missing" in line]) == 1
 
 
 async def test_namespaces_come_and_go(bare: Ground) -> None:
