@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from ..client.errors import AccessError, APIError, RequestError, Unauthorized
+from ..controller.httpserver import AddressError
 from ..handlers.authority import StillActing
 from ..handlers.errors import LoginError
 from ..handlers.execution.activities import ActivityError
@@ -21,13 +22,14 @@ class Failure(click.ClickException):
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn what a user can mend into a Failure: access, credentials, connections, refusals, startup and cleanup handlers, and
-    what is not there yet.
+    """Turn what a user can mend into a Failure: access, credentials, connections, refusals, startup and cleanup handlers, addresses
+    for pages, and what is not there yet.
     """
     try:
         yield
     except (
         AccessError,
+        AddressError,
         LoginError,
         ActivityError,
         StillActing,

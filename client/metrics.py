@@ -88,12 +88,12 @@ class ClientMetrics:
         return dict(self._requests)
 
     def samples(self) -> Iterator[Sample]:
-        """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""
-        for labels, count in self._requests.items():
+        """Everything there is to say at this moment (a source for `ctl.runtime.metrics`); from any thread."""
+        for labels, count in tuple(self._requests.items()):
             yield Sample(REQUESTS, labels, count)
-        for names, tally in self._durations.items():
+        for names, tally in tuple(self._durations.items()):
             yield Sample(DURATION, names, tally)
-        for labels, count in self._retries.items():
+        for labels, count in tuple(self._retries.items()):
             yield Sample(RETRIES, labels, count)
         yield Sample(THROTTLED, (), self.throttled)
         yield Sample(THROTTLED_SECONDS, (), self.throttled_seconds)

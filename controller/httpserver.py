@@ -41,7 +41,11 @@ class Answer:
 Page = Callable[[Request], Awaitable[Answer]]
 
 
-class AddressTaken(OSError):
+class AddressError(OSError):
+    """It cannot be listened there; the message says where and why."""
+
+
+class AddressTaken(AddressError):
     """The port is in use by somebody else; the message names the address."""
 
 
@@ -73,23 +77,34 @@ class HTTPServer:
         self._pages[path] = page
 
     async def start(self) -> None:
-        """Listen. Raises AddressTaken when the port is in use, and OSError for other troubles with the address."""
+        """Listen. Raises AddressTaken when the port is in use, and AddressError for other troubles with the address."""
         app = web.Application()
         for path, page in self._pages.items():
             app.router.add_get(path, _handler(page))
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._tls)
         try:
-            await site.start()
+            await self._listen(self._runner, self._host or None)
         except OSError as error:
             await self.stop(0.0)
             if error.errno in {errno.EADDRINUSE, 10048}:
                 raise AddressTaken(
                     f"The port {self.port} is in use by another program; choose another one, or 0 for any."
                 ) from error
-            raise
+            raise AddressError(
+                f"Nobody can listen at {self._host or '*'}:{self.port}: {error.strerror or error}. Choose an address of this machine, and "
+                "a port that this user may take."
+            ) from error
         self.port = self._runner.addresses[0][1]
+
+    async def _listen(self, runner: web.AppRunner, host: str | None) -> None:
+        try:
+            await web.TCPSite(runner, host, self.port, ssl_context=self._tls).start()
+        except OSError as error:
+            # Containers often have the protocol IPv6 and no address for it.
+            if host is not None or error.errno != errno.EADDRNOTAVAIL:
+                raise
+            await web.TCPSite(runner, "0.0.0.0", self.port, ssl_context=self._tls).start()  # noqa: S104 (as asked for)
 
     async def stop(self, grace: float) -> None:
         """Listen no more; answers that are being given have `grace` seconds."""

@@ -20,7 +20,7 @@ from ..controller.controller import Controller
 from ..controller.gating.election import FAMILIES as ELECTION_FAMILIES
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.peering import Peering
-from ..controller.httpserver import HTTPServer
+from ..controller.httpserver import AddressError, HTTPServer
 from ..controller.metrics import FAMILIES as CONTROLLER_FAMILIES
 from ..controller.serving import Condition, Pages
 from ..informers.exposition import FAMILIES as INFORMER_FAMILIES
@@ -73,7 +73,7 @@ class Diagnostics:
     """The pages and metrics of one operator; a context in which it lives as a whole.
 
     An address that was asked for is served from the start, so that a slow start-up can be watched; there, and at the liveness
-    address, a port that is taken is an error (AddressTaken). The default address is taken after the startup handlers: the operator's own code
+    address, a port that is taken is an error (AddressTaken; AddressError for other troubles). The default address is taken after the startup handlers: the operator's own code
     comes first, and if it is taken a warning says so. Raises ValueError for addresses that are none.
     """
 
@@ -171,7 +171,7 @@ class Diagnostics:
     async def _listen(self, server: HTTPServer, site: Site) -> None:
         try:
             await server.start()
-        except OSError as error:
+        except AddressError as error:
             if site.address.explicit:
                 raise
             logger.warning(

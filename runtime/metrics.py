@@ -5,7 +5,7 @@ owners count in plain attributes and in `Tally` histograms, and say their sample
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -50,6 +50,15 @@ class Tally:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    def plus(self, other: "Tally") -> "Tally":
+        """Both together. Raises ValueError when their bounds differ."""
+        if self.bounds != other.bounds:
+            raise ValueError(f"Only histograms of equal bounds can be added; got {self.bounds} and {other.bounds}.")
+        both = Tally(self.bounds)
+        both.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        both.total = self.total + other.total
+        return both
+
     def buckets(self) -> list[tuple[str, float]]:
         """The cumulative buckets as the exposition wants them: upper bound and count, up to `+Inf`."""
         found: list[tuple[str, float]] = []
@@ -79,7 +88,7 @@ class Metrics(Collector):
     """The metrics of one operator: a registry of its own, so that several operators live in one process.
 
     Sources are asked on each scrape, on the loop, in the order they were added. Samples of one family may come from many
-    sources; they are put together. A registry accepts any other collectors of the user's too (`metrics.registry`).
+    sources; they are put together. Those with the same labels become one: the sum, of gauges the largest. A registry accepts any other collectors of the user's too (`metrics.registry`).
     """
 
     def __init__(self) -> None:
@@ -107,12 +116,14 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Gather the samples of all sources into families (called by the registry)."""
-        grouped: dict[Family, list[Sample]] = {}
+        grouped: dict[Family, dict[tuple[str, ...], float | Tally]] = {}
         for source, families in tuple(self._sources.values()):
             for family in families:
-                grouped.setdefault(family, [])
+                grouped.setdefault(family, {})
             for sample in source():
-                grouped.setdefault(sample.family, []).append(sample)
+                known = grouped.setdefault(sample.family, {})
+                before = known.get(sample.labels)
+                known[sample.labels] = sample.value if before is None else _joined(sample.family, before, sample.value)
         for family, samples in grouped.items():
             yield _metric(family, samples)
 
@@ -122,17 +133,25 @@ class Metrics(Collector):
         return encoder(self.registry), content_type
 
 
-def _metric(family: Family, samples: Iterable[Sample]) -> Metric:
+def _joined(family: Family, one: float | Tally, other: float | Tally) -> float | Tally:
+    if isinstance(one, Tally) and isinstance(other, Tally):
+        return one.plus(other)
+    assert not isinstance(one, Tally)
+    assert not isinstance(other, Tally)
+    return max(one, other) if family.kind == "gauge" else one + other
+
+
+def _metric(family: Family, samples: Mapping[tuple[str, ...], float | Tally]) -> Metric:
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
-        for sample in samples:
-            assert isinstance(sample.value, Tally)
-            histogram.add_metric(sample.labels, sample.value.buckets(), sample.value.total)
+        for labels, tally in samples.items():
+            assert isinstance(tally, Tally)
+            histogram.add_metric(labels, tally.buckets(), tally.total)
         return histogram
     number = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
         family.name, family.help, labels=family.labels
     )
-    for sample in samples:
-        assert not isinstance(sample.value, Tally)
-        number.add_metric(sample.labels, float(sample.value))
+    for labels, value in samples.items():
+        assert not isinstance(value, Tally)
+        number.add_metric(labels, float(value))
     return number

@@ -299,5 +299,8 @@ class Leadership:
             self._timer = asyncio.get_running_loop().call_later(max(left, 0.001), self._look)
 
     def samples(self) -> Iterator[Sample]:
-        """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
-        return iter(()) if self._election is None else self._election.samples()
+        """The metrics at this moment, the requests of the renewing client included (a source for `ctl.runtime.metrics`)."""
+        if self._election is not None:
+            yield from self._election.samples()
+        if self._client is not None:
+            yield from self._client.metrics.samples()

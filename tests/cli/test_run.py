@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 
@@ -118,6 +119,21 @@ async def test_a_module_by_its_name_in_one_namespace_as_the_environment_says(kub
         assert line["severity"] == "info"
 
 
+async def test_metrics_are_where_the_environment_says_and_a_taken_port_ends_it(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with command("run", "-A", "--kubeconfig", kubeconfig, "--http", str(port), operator(tmp_path)) as run:
+            assert await run.end() == 1
+        assert run.lines[-1].startswith(f"Error: The port {port} is in use by another program")
+    env = {"CTL_RUN_HTTP": "127.0.0.1:0", "KUBECONFIG": str(kubeconfig)}
+    async with command("run", "-A", operator(tmp_path), env=env) as run:
+        url = (await run.line("Metrics and health at ")).rpartition(" at ")[2].rstrip(".")
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as response:
+            assert "ctl_build_info{" in await response.text()
+
+
 async def test_a_broken_file_ends_at_once_with_the_users_traceback(tmp_path: Path) -> None:
     path = tmp_path / "main.py"
     path.write_text("import ctl\n\nctl.nonsense\n")
@@ -137,6 +153,7 @@ async def test_a_broken_file_ends_at_once_with_the_users_traceback(tmp_path: Pat
         (["--manifest", "x.yaml", "main.py"], "--manifest is for the embedded API server: add --sandbox."),
         (["--sandbox", "--context", "x", "main.py"], "--sandbox is a server of its own"),
         (["-A", "-m", "no_such_module"], "There is no module no_such_module."),
+        (["-A", "--http", "nowhere", "main.py"], "The address of the pages is [HOST:]PORT"),
         (["-A", "--liveness", "https://:8080/", "main.py"], "--liveness is served as http://HOST:PORT/PATH"),
         (["-A", "--no-such-option"], "No such option"),
     ],

@@ -1,13 +1,15 @@
 import asyncio
+import errno
 import json
 import socket
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from ctl.controller.controller import Controller
-from ctl.controller.httpserver import AddressTaken, Answer, HTTPServer, Request
+from ctl.controller.httpserver import AddressError, AddressTaken, Answer, HTTPServer, Request
 from ctl.controller.serving import Condition, Pages
 from ctl.runtime.metrics import Metrics
 
@@ -138,3 +140,30 @@ async def test_a_port_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(AddressTaken, match=f"The port {port} is in use"):
             await HTTPServer("127.0.0.1", port).start()
+
+
+async def test_an_address_of_nobody_is_named() -> None:
+    with pytest.raises(AddressError, match=r"Nobody can listen at 192\.0\.2\.1:0: .*Choose an address of this machine"):
+        await HTTPServer("192.0.2.1", 0).start()
+
+
+async def test_a_container_without_ipv6_addresses_is_served(monkeypatch: pytest.MonkeyPatch, pages: Pages) -> None:
+    begin = web.TCPSite.start
+
+    async def start(site: web.TCPSite) -> None:
+        if site._host is None:
+            raise OSError(errno.EADDRNOTAVAIL, "could not bind on any address")
+        await begin(site)
+
+    monkeypatch.setattr(web.TCPSite, "start", start)
+    server = HTTPServer("", 0)
+    pages.serve(server)
+    await server.start()
+    assert await _get(server, "/livez") == (200, "ok")
+    await server.stop(1)
+
+
+async def test_several_checks_can_be_left_out(server: HTTPServer, pages: Pages) -> None:
+    pages.several.append(lambda: {"one": Condition(ok=False), "two": Condition(ok=False)})
+    assert await _get(server, "/readyz") == (503, "[-]one failed\n[-]two failed\nnot ok\n")
+    assert await _get(server, "/readyz?exclude=one&exclude=two") == (200, "ok")

@@ -1,3 +1,4 @@
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ctl.runtime.metrics import Family, Metrics, Sample, Tally
@@ -69,3 +70,29 @@ def test_open_metrics_is_spoken_to_those_who_ask() -> None:
     text, content_type = metrics.expose("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert text.endswith(b"# EOF\n")
+
+
+def test_samples_with_the_same_labels_become_one() -> None:
+    mine, theirs = Tally((1,)), Tally((1,))
+    mine.add(0.5)
+    theirs.add(2)
+    metrics = Metrics()
+    for adds, depth, tally in ((3, 7, mine), (4, 1, theirs)):
+        samples = [Sample(ADDS, ("a",), adds), Sample(DEPTH, ("a",), depth), Sample(WAIT, ("a",), tally)]
+        metrics.add_source(lambda samples=samples: samples)  # type: ignore[misc]
+    found = _parse(metrics)
+    assert found["workqueue_adds_total{name=a}"] == 7
+    assert found["workqueue_depth{name=a}"] == 7
+    assert found["workqueue_queue_duration_seconds_count{name=a}"] == 2
+    assert found["workqueue_queue_duration_seconds_sum{name=a}"] == 2.5
+    assert mine.count == 1
+    with pytest.raises(ValueError, match="equal bounds"):
+        mine.plus(Tally((2,)))
+
+
+def test_families_without_samples_are_announced() -> None:
+    metrics = Metrics()
+    metrics.add_source(list, (ADDS, WAIT))
+    text = metrics.expose()[0].decode()
+    assert "# TYPE workqueue_adds_total counter" in text
+    assert "# TYPE workqueue_queue_duration_seconds histogram" in text
