@@ -154,6 +154,25 @@ async def test_a_higher_priority_takes_over_and_gives_back(
     assert await peering.records() == {}
 
 
+async def test_kopf_understands_the_record_of_an_elected_leader(
+    peered: Target, examples: Examples, peering: Peering, tmp_path: Path
+) -> None:
+    lease = ("--leader-elect", "--lease-name", "op", "--lease-namespace", examples.namespace)
+    with running(operator("kopf", examples), peered, tmp_path / "low") as lower:
+        await canary(examples)
+        with running(operator("ctl", examples, "--dev", *lease), peered, tmp_path / "high") as higher:
+            lower.wait_for(PAUSE)
+            found = await peering.until(2)
+            assert [record["lease"] for record in found.values() if "lease" in record] == [f"{examples.namespace}/op"]
+            await examples.create("one")
+            await examples.handled("one")
+            assert higher.stop() == 0
+        await examples.create("two")
+        await examples.handled("two")
+        assert lower.stop() == 0
+    assert ("first: one" in higher.text(), "first: two" in lower.text()) == (True, True)
+
+
 @pytest.mark.parametrize(("first", "second"), [("ctl", "kopf"), ("kopf", "ctl")])
 async def test_equal_priorities_pause_both(
     peered: Target, examples: Examples, peering: Peering, tmp_path: Path, first: str, second: str
