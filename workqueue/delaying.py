@@ -22,6 +22,7 @@ class DelayingQueue(Queue[K]):
         self._schedule: Schedule[K] = Schedule()
         # Invariant: armed for the schedule's next time, or both are None.
         self._timer: asyncio.TimerHandle | None = None
+        self._armed_for: float | None = None
 
     @property
     def delayed(self) -> int:
@@ -72,12 +73,13 @@ class DelayingQueue(Queue[K]):
     def _arm(self) -> None:
         time = self._schedule.next_time()
         if self._timer is not None:
-            if self._timer.when() == time:
+            # Not asked of the handle: uvloop gives one that does not know when the time has come already.
+            if self._armed_for == time:
                 return
             self._timer.cancel()
             self._timer = None
         if time is not None:
-            self._timer = self._bound().call_at(time, self._release)
+            self._timer, self._armed_for = self._bound().call_at(time, self._release), time
 
     def _release(self) -> None:
         self._timer = None
