@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...client.errors import AlreadyExists, APIError, Conflict, Forbidden, NotFound, RequestError
+from ...client.errors import AlreadyExists, APIError, Conflict, NotFound, RequestError
 from ...client.rest import Client
 from ...runtime import clock
 from ...runtime.metrics import Family, Sample
@@ -104,7 +104,8 @@ class Election:
         self._claim: Legacy | None = None
         self._changed = asyncio.Event()
         self._holder: str | None = None
-        self._denied = self._warned = False
+        # Whether the last attempt failed; and whether there was a warning of another operator.
+        self._failing = self._warned = False
 
     # The gate.
 
@@ -206,6 +207,7 @@ class Election:
             try:
                 if self._owner.may_renew():
                     await self._attempt_in_time()
+                    self._failing = False
             except (APIError, RequestError, TimeoutError) as error:
                 self._report(error)
             except Exception:
@@ -279,9 +281,9 @@ class Election:
             self._valve.revoke()
 
     def _report(self, error: Exception) -> None:
-        level = logging.WARNING if self._valve.is_open or not self._denied else logging.DEBUG
-        if isinstance(error, Forbidden):
-            self._denied = True
+        # While there is something to lose each failure is told, else the first one of a series.
+        level = logging.WARNING if self._valve.is_open or not self._failing else logging.DEBUG
+        self._failing = True
         _logger.log(level, "The lease %s could not be read or written: %r", self._which, error)
 
     # The Lease.

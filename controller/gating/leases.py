@@ -6,7 +6,8 @@ lease by their own clock only, from the moment at which they saw its record chan
 The two sides err on opposite sides, each on the safe one. The holder counts from before it sent the renewal, by the larger of its wall
 and monotonic clocks (it may have slept), and ends after the renew deadline. Others count from after they received the record, by the
 monotonic clock alone (a wall clock that is set forward must not end somebody's lease), and wait for the whole duration. So there are
-never two holders while clocks run at rates that differ by less than duration / renew deadline, 1.5 by default.
+never two holders while clocks run at rates that differ by less than duration / renew deadline, 1.5 by default. (A machine that
+sleeps, and whose wall clock is set back meanwhile, has no way to know how long it slept.)
 
 A Lease that somebody deletes is not vacant to those who knew its holder: that one acts until it finds out, so they wait for the whole
 duration. Only one who begins to take part just then, and has never seen the Lease, does not know of it.

@@ -36,6 +36,13 @@ def test_what_is_written_is_read_back(moment: datetime) -> None:
     assert clock.parse(clock.iso(moment)) == moment
 
 
+def test_it_is_known_whether_time_is_the_systems() -> None:
+    assert not clock.is_replaced()
+    with clock.replaced(clock.now):
+        assert clock.is_replaced()
+    assert not clock.is_replaced()
+
+
 def test_the_source_can_be_replaced_and_comes_back() -> None:
     first, second = datetime(2031, 1, 1, tzinfo=UTC), datetime(2032, 1, 1, tzinfo=UTC)
     with clock.replaced(lambda: first):

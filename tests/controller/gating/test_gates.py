@@ -76,3 +76,17 @@ async def test_what_is_revoked_by_one_is_revoked_as_a_whole() -> None:
 
 def test_all_of_none_is_open() -> None:
     assert AllOf().is_open
+
+
+async def test_a_subscriber_that_fails_keeps_nobody_else_from_being_told(caplog: pytest.LogCaptureFixture) -> None:
+    valve, told = Valve(), list[Turn]()
+
+    def fail(turn: Turn) -> None:
+        raise RuntimeError(turn)
+
+    valve.subscribe(fail)
+    valve.subscribe(told.append)
+    valve.open()
+    valve.revoke()
+    assert told == [Turn.OPENED, Turn.REVOKED]
+    assert caplog.text.count("A subscriber of a gate failed") == 2

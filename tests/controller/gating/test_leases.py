@@ -1,4 +1,4 @@
-"""The rules of leadership, and the promise that they are for: never two who may act."""
+"""The rules of leadership, and the promise that they are for: never two who may act, and no write of one who may no more."""
 
 import heapq
 import itertools
@@ -136,6 +136,11 @@ def test_rules_that_allow_two_holders_are_refused(wrong: dict[str, float]) -> No
         LeaseRules(**wrong)
 
 
+FLIGHT = 0.15
+"""How long a write may be on its way after it was sent: less than what is left between the renew deadline of the slowest clock and the
+duration of the fastest one (5 s where clocks run alike). A client breaks the connection off at the deadline."""
+
+
 class World:
     """A store with compare-and-swap, a network that delays and loses, and machines whose clocks differ in rate and pause.
 
@@ -148,6 +153,7 @@ class World:
         self.record: Record | None = None
         self.version = 0
         self.terms = 0
+        self.applied = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
         self.machines = [Machine(self, f"m{number}", rules) for number in range(3)]
@@ -174,6 +180,12 @@ class World:
         acting = [machine.candidate.identity for machine in self.machines if machine.acts()]
         assert len(acting) <= 1, f"{acting} act at {self.now}"
 
+    def apply(self, author: "Machine") -> None:
+        """A write of an object arrives."""
+        self.applied += 1
+        acting = [machine.candidate.identity for machine in self.machines if machine.acts() and machine is not author]
+        assert not acting, f"a write of {author.candidate.identity} arrives at {self.now} while {acting} act"
+
 
 class Machine:
     """A process that takes part; its driver does what the real one does, request by request."""
@@ -188,6 +200,7 @@ class Machine:
         self.slept = 0.0
         self.leading = False
         world.later(world.chance.uniform(0, 3), self.turn)
+        world.later(world.chance.uniform(0, 3), self.act)
 
     def monotonic(self) -> float:
         return self.offset + (self.world.now - self.slept) * self.rate
@@ -199,6 +212,12 @@ class Machine:
     def acts(self) -> bool:
         return self.candidate.holds(self.instant())
 
+    def act(self) -> None:
+        """Write an object, where the fence lets it: the look at the clock and the sending are one."""
+        if self.acts():
+            self.world.later(self.world.chance.uniform(0, FLIGHT), lambda: self.world.apply(self))
+        self.world.later(self.world.chance.expovariate(0.2), self.act)
+
     def turn(self) -> None:
         chance = self.world.chance
         if self.acts() and not self.leading:
@@ -208,6 +227,9 @@ class Machine:
             nap = chance.uniform(1, 60)
             self.slept += nap
             self.world.later(nap, self.turn)
+        elif chance.random() < 0.02:  # somebody sets its wall clock forward; one that sleeps and is set back is beyond help
+            self.epoch += timedelta(seconds=chance.uniform(0, 3600))
+            self.again()
         elif chance.random() < 0.03 and self.acts():
             self.write(self.candidate.release(self.instant().wall))
         else:
@@ -272,7 +294,34 @@ def simulate(seeds: range) -> int:
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from None
         terms += world.terms
+        assert world.applied > 20
     return terms
+
+
+def test_a_lease_that_somebody_deletes_is_not_vacant_to_those_who_knew_its_holder() -> None:
+    candidate = Candidate("a", RULES)
+    candidate.observe(Record("b", 15.0, WALL, WALL, 1), 0.0)
+    candidate.observe(None, 10.0)
+    assert candidate.vacant_in(10.0) == 15, "b may have renewed it just before"
+    candidate.observe(None, 20.0)
+    assert candidate.vacant_in(20.0) == 5
+    candidate.observe(Record("b", 15.0, WALL, WALL, 0), 21.0)
+    assert candidate.vacant_in(21.0) == 15
+    candidate.observe(Record("", 1.0, WALL, WALL, 0), 22.0)
+    candidate.observe(None, 23.0)
+    assert candidate.vacant_in(23.0) == 0, "it was given back before"
+
+
+def test_until_when_a_predecessor_may_have_acted() -> None:
+    candidate = Candidate("a", RULES)
+    assert candidate.acting_until is None
+    candidate.observe(Record("b", 15.0, WALL, WALL, 1), 5.0)
+    assert candidate.acting_until == 15
+    candidate.observe(None, 7.0)
+    assert candidate.acting_until == 17
+    candidate.observe(Record("", 1.0, WALL, WALL, 1), 8.0)
+    assert candidate.acting_until is None
+    assert _leader("a", 3.0).acting_until == 13, "an earlier life of ours counts"
 
 
 def test_never_two_may_act_whatever_is_delayed_lost_or_asleep() -> None:
