@@ -112,11 +112,13 @@ class BuiltController:
             selector = options.selector if look is self._plan.primary else None
             informers = [self._factory.informer(resource, namespace, selector) for namespace in namespaces]
             self._informers += informers
-        self.cached.look(look.name, Copy(resource, informers))
+        copy = Copy(resource, informers)
+        self.cached.look(look.name, copy)
         trigger = look.trigger
         if look.is_read_only:
             trigger = triggers.constant()
         elif trigger is None:
+            copy.index_owners()
             trigger = triggers.owner(primary, controller_only=look.controller_only)
         urgent = options.urgent if look is self._plan.primary else None
         for informer in informers:

@@ -195,9 +195,11 @@ class CachedClient(Requests):
         raise _keeps_changing(resource, obj.key)
 
     async def _known(self, resource: Resource, key: Key) -> Object | None:
-        """The object as the caches have it, or, for a resource that is not looked at, as the server has it."""
-        is_looked_at = any(copy.resource == resource for copy in self._copies.values())
-        return self._cached(resource, key) if is_looked_at else await self.get_live(resource, key)
+        """The object as the caches have it, or, where they would not have it, as the server has it."""
+        found = self._cached(resource, key)
+        if found is not None or any(copy.resource == resource and copy.tells_of(key) for copy in self._copies.values()):
+            return found
+        return await self.get_live(resource, key)
 
     async def _create(self, resource: Resource, wanted: Mapping[str, Any]) -> Object:
         stored = await self.create(resource, wanted)

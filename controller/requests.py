@@ -182,8 +182,8 @@ class Requests:
         self._echoes.gone(resource, obj.key, obj.uid)
 
     def _cached(self, resource: Resource, key: Key) -> Object | None:
-        found = next((copy for copy in self._copies.values() if copy.resource == resource), None)
-        return None if found is None else found.get(key)
+        found = (copy.get(key) for copy in self._copies.values() if copy.resource == resource)
+        return next((obj for obj in found if obj is not None), None)
 
 
 def key_of(body: Mapping[str, Any]) -> Key:

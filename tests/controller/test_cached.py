@@ -352,3 +352,18 @@ async def test_what_is_not_looked_at_is_read_live(cached: CachedClient, sandbox:
     assert cached.copy(CONFIGMAPS).resource == CONFIGMAPS
     with contextlib.suppress(NotFound):
         await cached.patch("secrets", Key("default", "two"), {})
+
+
+async def test_what_the_caches_leave_out_is_read_before_it_is_written(
+    controllers: Controllers, sandbox: Sandbox, user: Client
+) -> None:
+    """A controller that looks at labelled objects of one namespace writes elsewhere without a refused creation."""
+    narrow = await controllers.start(control("configmaps").only(namespace="default", selector="a=b"), nothing)
+    await user.create(CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", **a_config(x="1")})
+    await asyncio.sleep(1)
+    assert narrow.get("configmaps", KEY) is None
+    assert (await narrow.ensure("configmaps", a_config(x="1"))).change is Change.UNCHANGED
+    elsewhere = {"metadata": {"name": "one", "namespace": "kube-system"}, "data": {"x": "1"}}
+    assert (await narrow.ensure("configmaps", elsewhere)).change is Change.CREATED
+    assert (await narrow.ensure("configmaps", elsewhere)).change is Change.UNCHANGED
+    assert writes(sandbox) == ["POST"]

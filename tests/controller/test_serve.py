@@ -64,6 +64,51 @@ async def test_serving_ends_at_a_signal_and_lets_attempts_end(sandbox: Sandbox, 
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+async def test_a_thousand_busy_attempts_end_within_the_grace_and_others_tasks_go_on(
+    sandbox: Sandbox, user: Client
+) -> None:
+    """An embedded program: its own tasks are none of ours, and attempts that would go on for ever are cancelled in time."""
+    loop, busy, cancelled = asyncio.get_running_loop(), 0, 0
+    stop, ticks = asyncio.Event(), 0
+
+    async def theirs() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(1)
+            ticks += 1
+
+    async def reconcile(key: ctl.Key, context: Context) -> None:
+        nonlocal busy, cancelled
+        busy += 1
+        if busy == 1000:
+            stop.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled += 1
+            raise
+
+    for number in range(1000):
+        await _config(user, f"one-{number:04}")
+    other = asyncio.create_task(theirs())
+    serving = Serving(access=Access(sandbox.url), grace=10.0)
+    await_stop = asyncio.create_task(stop.wait())
+    running = asyncio.create_task(
+        serve(ctl.controller("configmaps").concurrently(None).reconciles(reconcile), stop=stop, serving=serving)
+    )
+    await await_stop
+    began = loop.time()
+    async with asyncio.timeout(60):
+        await running
+    assert loop.time() - began <= 10 + 3
+    assert (busy, cancelled) == (1000, 1000)
+    before = ticks
+    await asyncio.sleep(5)
+    assert ticks > before
+    assert not other.done()
+    other.cancel()
+
+
 async def test_serving_what_is_not_installed_is_an_error(sandbox: Sandbox) -> None:
     async def reconcile(key: ctl.Key, context: Context) -> None:
         """Do nothing."""
