@@ -1,0 +1,52 @@
+"""Says for each scenario which differences are meant, and where `docs/compatibility.md` tells why."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A difference that is meant."""
+
+    path: str
+    """Where, as `comparing` names it, with `*` for any part."""
+    anchor: str
+    """The `<a id=...>` in the document."""
+
+    def covers(self, path: str) -> bool:
+        """Whether this is the difference there."""
+        return fnmatchcase(path, self.path)
+
+
+EVERYWHERE: tuple[Expected, ...] = ()
+"""Meant wherever they occur."""
+
+_ROUND, _OWN_PATCH, _SEEN = "one-round", "own-patch", "diff-base-of-the-seen"
+
+EXPECTED: dict[str, tuple[Expected, ...]] = {
+    "retries": (Expected("debug/one", "refused-before-the-call"),),
+    "lifecycles": (Expected("calls/one/backwards/*", _ROUND),),
+    "filters": (Expected("calls/five/noting/*", "filters-are-asked-once"),),
+    "own_changes": (Expected("calls/one/after/0/kwargs/*", _OWN_PATCH),),
+    "patches": (
+        Expected("calls/evented/evented/*", "status-first"),
+        Expected("logs/evented/evented", "status-first"),
+    ),
+    "live": (
+        Expected("calls/one/deleted/*", "deletion-with-daemons"),
+        Expected("logs/one/*", "deletion-with-daemons"),
+    ),
+    "embedded_tasks": (
+        Expected("calls/None/ended", "only-own-tasks"),
+        Expected("order/None", "only-own-tasks"),
+        Expected("exit/codes", "only-own-tasks"),
+    ),
+    "superseding": (
+        Expected("calls/*/deleted/0/kwargs/patch/metadata", _OWN_PATCH),
+        Expected("calls/freed/updated", _SEEN),
+        Expected("order/freed", _SEEN),
+        Expected("logs/freed/*", _SEEN),
+        Expected("debug/freed", _SEEN),
+    ),
+}
+"""Scenario -> what is different in it, each time."""

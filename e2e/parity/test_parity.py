@@ -1,0 +1,68 @@
+"""The same operators under Kopf and under ctl: what they are told and what they leave behind is the same, or documented."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conformance.api import Api
+from conformance.spaces import DEFINITIONS, established
+from parity.catalogue import SCENARIOS
+from parity.comparing import compared
+from parity.definitions import DEFINED
+from parity.expected import EVERYWHERE, EXPECTED
+from parity.runs import played
+from targets import Target
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+EVERY = bool(os.environ.get("PARITY_EVERYWHERE"))
+"""Whether all scenarios run on the real server too, as in `make soak`."""
+
+
+@pytest.fixture(scope="session")
+def fruits(target: Target) -> Iterator[Target]:
+    """A server that serves what the operators handle."""
+
+    async def install() -> list[str]:
+        async with Api(target) as api:
+            codes = [(await api.call("POST", DEFINITIONS, body)).code for body in DEFINED]
+            assert set(codes) <= {201, 409}, codes
+            for body in DEFINED:
+                await established(api, body)
+            return [body["metadata"]["name"] for body, code in zip(DEFINED, codes, strict=True) if code == 201]
+
+    async def uninstall(names: list[str]) -> None:
+        async with Api(target) as api:
+            for name in names:
+                await api.delete(f"{DEFINITIONS}/{name}")
+
+    ours = asyncio.run(install())
+    yield target
+    asyncio.run(uninstall(ours))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_both_do_the_same(fruits: Target, tmp_path: Path, name: str) -> None:
+    scenario = SCENARIOS[name]
+    if fruits.name == "real" and not (scenario.real or EVERY):
+        pytest.skip("On the real server in long runs only; on the sandbox always.")
+    recordings = await played(scenario, fruits, tmp_path)
+    found = compared(recordings["kopf"], recordings["ctl"], ordered=scenario.ordered)
+    meant = [*EXPECTED.get(name, ()), *EVERYWHERE]
+    new = {path: text for path, text in found.items() if not any(one.covers(path) for one in meant)}
+    shown = "\n".join(f"  {path}\n      {text}" for path, text in new.items())
+    assert not new, f"{len(new)} differences that are not documented (`parity/expected.py`):\n{shown}"
+    idle = [one for one in EXPECTED.get(name, ()) if not any(one.covers(path) for path in found)]
+    assert not idle, f"These differences occur no more; take them out of `parity/expected.py` and the document: {idle}"
+
+
+def test_each_expected_difference_is_documented() -> None:
+    text = DOCUMENT.read_text()
+    listed = {one.anchor for several in (*EXPECTED.values(), EVERYWHERE) for one in several}
+    missing = {anchor for anchor in listed if f'<a id="{anchor}"></a>' not in text}
+    assert not missing, f"docs/compatibility.md has no anchors {sorted(missing)}"
+
+
+def test_each_expectation_belongs_to_a_scenario() -> None:
+    assert set(EXPECTED) <= set(SCENARIOS)
