@@ -14,7 +14,7 @@ from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.informers.deltas import Delta, DeltaKind
+from ctl.informers.deltas import Delta, DeltaKind, collapse
 from ctl.informers.factory import Factory
 from ctl.informers.informer import Informer
 from ctl.informers.lifecycle import Phase
@@ -508,3 +508,20 @@ async def test_ten_minutes_of_each_trouble_are_over_within_ninety_seconds_and_co
         await cluster.agreement(90)
         assert not informer.state.is_stale()
         assert (other.metrics.errors, other.metrics.stalls, other.metrics.lists) == (0, 0, 1)
+
+
+async def test_the_echo_of_one_of_several_authors_bears_its_name_and_is_news_to_the_others() -> None:
+    async with following(STREAMED, "a") as cluster:
+        informer, key = cluster.informer, Key("default", "a")
+        with informer.writing(key):
+            answer = await cluster.change("a", "early")
+            await until(lambda: informer.store.resource_version >= answer.resource_version)
+            informer.overlay(answer, author="first")
+        informer.overlay(await cluster.change("a", "late"), author="second")
+        informer.overlay(await cluster.change("a", "nobody's"))
+        await cluster.agreement()
+        live = [delta for delta in cluster.mirror.seen if not delta.initial]
+        assert [(delta.author, delta.echo) for delta in live] == [("first", False), ("second", False), (None, True)]
+        joined = collapse(live[:2])
+        assert [(delta.author, delta.echo) for delta in joined] == [(None, False)]
+        assert [delta.author for delta in collapse([live[0], live[0]])] == ["first"]
