@@ -127,6 +127,10 @@ class Watch(Generic[K]):
             if rules.predicate is not None and not rules.predicate(delta):
                 return
             keys = rules.trigger(delta)
+            if self.held:
+                # Also where the trigger gave no keys: it may know that they would not be taken.
+                self.dropped = True
+                return
             if not keys:
                 return
             priority = BACKLOG_PRIORITY if _is_repetition(delta) else 0
@@ -134,9 +138,6 @@ class Watch(Generic[K]):
             obj = delta.object
             place = obj.name if obj.namespace is None else f"{obj.namespace}/{obj.name}"
             reason = Reason(self.name, f"{self._what} {place}", delta.kind.name, at)
-            if self.held:
-                self.dropped = True
-                return
             for key in keys:
                 self._ask(key, reason, priority, urgent)
         except Exception:

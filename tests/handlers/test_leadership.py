@@ -22,7 +22,7 @@ from ctl.runtime import clock
 from ctl.runtime.clock import iso
 
 from .lines import Line, a_line
-from .world import KEX, Calls, Running, World, quick, rest
+from .world import KEX, Calls, Running, World, crd, quick, rest
 
 pytestmark = pytest.mark.virtual_time
 
@@ -162,6 +162,29 @@ async def test_one_acts_and_the_others_fire_nothing(world: World) -> None:
     assert a.calls.names[-2:] == ["standby", "cleanup"]
 
 
+async def test_a_kind_that_appears_during_a_term_is_served_by_the_leader(world: World) -> None:
+    async with crew(world, "a", "b") as (a, b):
+        for replica in (a, b):
+
+            @ctl.on.create("lates", registry=replica.registry, id="late")
+            async def late(name: str, replica: Replica = replica, **_: Any) -> None:
+                replica.calls(f"late {name}", {})
+
+            replica.start()
+            await replica.ready()
+            await rest()
+        late_kind = Resource("kopf.dev", "v1", "lates", "Late", namespaced=True)
+        await world.sandbox.load_manifest(crd(late_kind))
+        await world.create("one", resource=late_kind)
+        await world.create("two", resource=late_kind)
+        await world.until(lambda: a.calls.count("late one") and a.calls.count("late two"))
+        await rest(20)
+        await world.create("three", resource=late_kind)
+        await world.until(lambda: a.calls.count("late three"))
+        assert [a.calls.count(f"late {name}") for name in ("one", "two", "three")] == [1, 1, 1]
+        assert not [name for name in b.calls.names if name.startswith("late")]
+
+
 async def test_a_planned_hand_over_takes_less_than_a_second(world: World) -> None:
     loop = asyncio.get_running_loop()
     async with replicas(world, "a", "b") as (a, b):
@@ -265,6 +288,42 @@ async def test_daemons_and_timers_run_on_the_leader_only(world: World) -> None:
         assert [name for name, _ in ends] == ["a"]
         assert ctl.DaemonStoppingReason.OPERATOR_PAUSING in ends[0][1]
         assert not a.ran.task.done()
+
+
+@pytest.mark.parametrize("outage", [11.0, 12.3, 30.0])
+async def test_daemons_and_timers_come_back_with_leadership(world: World, outage: float) -> None:
+    beats: list[str] = []
+
+    async with crew(world, "a") as (a,):
+
+        @ctl.timer(KEX.plural, interval=0.2, registry=a.registry, id="timer")
+        async def timer(patch: Any, retry: int, **_: Any) -> None:
+            beats.append("timer")
+            patch.status["beat"] = len(beats)
+
+        @ctl.daemon(KEX.plural, registry=a.registry, id="daemon")
+        async def daemon(**_: Any) -> None:
+            while True:
+                beats.append("daemon")
+                await asyncio.sleep(0.2)
+
+        settings = identified("a")
+        settings.networking.error_backoffs = (1, 1, 2, 3, 5, 8)
+        a.start(settings=settings)
+        await a.ready()
+        for name in ("one", "two"):
+            await world.create(name)
+        await rest(10)
+        for _ in range(2):
+            a.line.cut()
+            await rest(outage)
+            a.line.mend()
+            await rest(20)
+            beats.clear()
+            await rest(10)
+            assert beats.count("timer") >= 80
+            assert beats.count("daemon") >= 80
+        assert a.calls.count("leading") == 3
 
 
 async def test_a_standby_keeps_its_indices_and_hands_them_to_the_first_handlers(world: World) -> None:
