@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import on
     from .cli.alias import install_as_kopf
     from .client.access import load_access
+    from .client.errors import AlreadyExists, APIError, Conflict, Forbidden, Invalid, NotFound, RequestError
     from .client.objects import Object
     from .client.resources import Key, Resource
     from .client.rest import Client
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
         MultiDiffBaseStorage,
         StatusDiffBaseStorage,
     )
+    from .handlers.storage.outside import ConfigMapProgressStorage, OutsideProgressStorage
     from .handlers.storage.progress import (
         AnnotationsProgressStorage,
         MultiProgressStorage,
@@ -116,8 +118,10 @@ __all__ = [
     "ABSENT",
     "EVERYTHING",
     "PRESENT",
+    "APIError",
     "AdmissionError",
     "AiohttpSession",
+    "AlreadyExists",
     "Annotations",
     "AnnotationsDiffBaseStorage",
     "AnnotationsProgressStorage",
@@ -130,6 +134,8 @@ __all__ = [
     "Channel",
     "Client",
     "Condition",
+    "ConfigMapProgressStorage",
+    "Conflict",
     "ConnectionInfo",
     "Context",
     "DaemonStopped",
@@ -142,10 +148,12 @@ __all__ = [
     "Factory",
     "FieldPath",
     "FieldSpec",
+    "Forbidden",
     "HandlerId",
     "HandlerRetriesError",
     "HandlerTimeoutError",
     "Index",
+    "Invalid",
     "KeepsChanging",
     "Key",
     "Labels",
@@ -158,12 +166,14 @@ __all__ = [
     "Meta",
     "MultiDiffBaseStorage",
     "MultiProgressStorage",
+    "NotFound",
     "Object",
     "ObjectLogger",
     "ObjectReference",
     "Operation",
     "OperatorRegistry",
     "OperatorSettings",
+    "OutsideProgressStorage",
     "OwnerReference",
     "OwnershipError",
     "Patch",
@@ -175,6 +185,7 @@ __all__ = [
     "RawEvent",
     "RawEventType",
     "Reason",
+    "RequestError",
     "Resource",
     "Result",
     "Serving",

@@ -13,6 +13,7 @@ EXPORTS: Final[Mapping[str, str]] = {
     for module, names in {
         "cli.alias": "install_as_kopf",
         "client.access": "load_access",
+        "client.errors": "APIError AlreadyExists Conflict Forbidden Invalid NotFound RequestError",
         "client.objects": "Object",
         "client.resources": "Key Resource",
         "client.rest": "Client",
@@ -64,6 +65,7 @@ EXPORTS: Final[Mapping[str, str]] = {
         "handlers.storage.diffbase": """
             AnnotationsDiffBaseStorage DiffBaseStorage MultiDiffBaseStorage StatusDiffBaseStorage
         """,
+        "handlers.storage.outside": "ConfigMapProgressStorage OutsideProgressStorage",
         "handlers.storage.progress": """
             AnnotationsProgressStorage MultiProgressStorage ProgressRecord ProgressStorage SmartProgressStorage
             StatusProgressStorage
@@ -89,19 +91,28 @@ MODULES: Final[Mapping[str, str]] = {
 
 OWN: Final = frozenset(
     [
+        "APIError",
+        "AlreadyExists",
         "Attempt",
         "CachedClient",
         "Change",
         "Channel",
         "Client",
         "Condition",
+        "ConfigMapProgressStorage",
+        "OutsideProgressStorage",
+        "Conflict",
         "Context",
         "Factory",
+        "Forbidden",
+        "Invalid",
         "KeepsChanging",
         "Key",
         "Manager",
+        "NotFound",
         "Object",
         "OwnershipError",
+        "RequestError",
         "Result",
         "Serving",
         "Stage",

@@ -78,6 +78,7 @@ class Changes:
             raise
 
     async def _handle(self, obj: Object) -> float | None:
+        await self.env.load(obj)
         cause = self._detect(obj)
         if self.memory.fns:
             await self._write_leftovers(obj, cause)
@@ -134,7 +135,7 @@ class Changes:
     # Writes beside the round.
 
     def _writer(self, cause: ChangingCause) -> Writer:
-        return Writer(self.env.client, self.place, cause.logger)
+        return Writer(self.env.client, self.place, cause.logger, self.env.keeper())
 
     async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
         answer, left = await self._writer(cause).write(obj, patch)
@@ -171,7 +172,8 @@ class Changes:
         await self._writer(cause).remove_finalizer(obj, self.env.settings.persistence.finalizer)
 
     async def _write_rest(self, obj: Object, cause: ChangingCause) -> Object | None:
-        return await self._write(cause, obj, self.patch) if self.patch else obj
+        due = self.patch or Records(self._baseline, self.memory.known, None).are_unwritten(cause.body)
+        return await self._write(cause, obj, self.patch) if due else obj
 
     async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""

@@ -1,7 +1,7 @@
 """What every part of one running operator shares."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,6 +18,8 @@ from .declaration.specs import ChangingSpec
 from .indices import Indices
 from .settings import OperatorSettings
 from .storage.baseline import Baseline
+from .storage.outside import outside_of
+from .storage.progress import ProgressStorage
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
@@ -69,6 +71,40 @@ class Environment:
             and self.baseline(resource).is_on(Body(obj.body()))
         )
         self.memories.recall(obj.uid, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
+
+    async def load(self, obj: Object) -> None:
+        """Know what is remembered of an object outside of it."""
+        for storage in outside_of(self.settings.persistence.progress_storage):
+            await storage.load(self.client, Body(obj.body()))
+
+    def keeper(self) -> Callable[[Object], Awaitable[None]] | None:
+        """What writes that, to be called between the writes of the status and of the object; None where nothing is outside."""
+        progress = self.settings.persistence.progress_storage
+        storages = list(outside_of(progress))
+        if not storages and type(progress).flush is ProgressStorage.flush:
+            return None
+
+        async def keep(obj: Object) -> None:
+            progress.flush()
+            if not storages:
+                return
+            body = Body(obj.body())
+            for storage in storages:
+                await storage.commit(self.client, body)
+
+        return keep
+
+    def forget(self, uid: str) -> None:
+        """Drop what is known of an object that is gone."""
+        self.memories.forget(uid)
+        for storage in outside_of(self.settings.persistence.progress_storage):
+            storage.forget(uid)
+
+    def renew(self) -> None:
+        """Be as if the process had begun just now: another one has worked on the objects meanwhile."""
+        self.memories.renew()
+        for storage in outside_of(self.settings.persistence.progress_storage):
+            storage.renew()
 
     def baseline(self, resource: Resource) -> Baseline:
         """How the objects of a resource remember what was handled, as the settings say now."""

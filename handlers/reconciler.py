@@ -154,7 +154,7 @@ class ObjectReconciler:
 
     def begin_term(self) -> None:
         """Leadership was won, and the gate is about to open: all objects are what they are to a process that has just started."""
-        self._env.memories.renew()
+        self._env.renew()
         self.background.renew()
         for informer in self._informers.values():
             interest = self._env.registry.handles(informer.resource)
@@ -176,7 +176,7 @@ class ObjectReconciler:
             self.keeper.drop(is_gone)
         self.barrier.drop(is_gone)
         for obj in informer.store.values():
-            self._env.memories.forget(obj.uid)
+            self._env.forget(obj.uid)
         self.background.dismiss(informer.resource, informer.namespace)
 
     def unindex(self, informer: Informer) -> None:
@@ -289,7 +289,7 @@ class ObjectReconciler:
         if told and self._env.memories.find(obj.uid) is not None:
             logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
             logger.debug(QUIET[Reason.GONE])
-        self._env.memories.forget(obj.uid)
+        self._env.forget(obj.uid)
         self.background.part(obj.uid)
 
     async def _advance(self, obj: Object, place: Place) -> float | None:

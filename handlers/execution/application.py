@@ -5,7 +5,7 @@ result. The functions of `patch.fns` come last, as JSON patches that hold only f
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -58,6 +58,8 @@ class Writer:
     client: Client
     copy: Copy
     logger: Logger
+    keep: Callable[[Object], Awaitable[None]] | None = None
+    """Writes what is remembered of the object elsewhere: after its status, before the object itself."""
 
     @property
     def resource(self) -> Resource:
@@ -78,6 +80,8 @@ class Writer:
             if status:
                 self.logger.debug("Merge-patching the status with: %r", status)
                 latest = await self._send(base, status, PatchKind.MERGE, "status")
+            if self.keep is not None:
+                await self.keep(latest)
             if merge:
                 self.logger.debug("Merge-patching the resource with: %r", merge)
                 # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ..causation.patch import Patch, compose
 from ..causation.views import Body, BodyEssence
 from ..storage.baseline import Baseline, Known
+from ..storage.outside import outside_of
 from .progression import Progression
 
 SHORT_MESSAGE = 100
@@ -37,6 +38,10 @@ class Records:
         compose(patch, smaller)
         self.known.learn(self.old, keep=True)
         return self._try(progression, body, patch, size, SHORT_MESSAGE)
+
+    def are_unwritten(self, body: Body) -> bool:
+        """Whether a storage outside of the object waits for a write."""
+        return any(storage.is_unwritten(body) for storage in outside_of(self.baseline.progress))
 
     def _try(self, progression: Progression, body: Body, patch: Patch, size: int, longest: int | None) -> bool:
         records = Patch()

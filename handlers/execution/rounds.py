@@ -224,7 +224,7 @@ class Round:
                 self.compact = records.baseline.keep(body, patch, essence, room, records.known.thrift)
         else:
             self._put_records(body, patch)
-        if not patch:
+        if not patch and not self._around.records.are_unwritten(body):
             return self.base
         persistence.progress_storage.touch(body=body, patch=patch, value=None)
         answer = await self._around.write(self.base, patch)
