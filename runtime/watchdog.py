@@ -39,8 +39,9 @@ LIMIT = 0.5
 """Seconds without a turn that are a block."""
 WINDOW = 30.0
 """How far back, in seconds, the lag is remembered."""
-TICKS = 8
-"""Ticks within the limit: a block is noticed at the latest so much later than the limit."""
+TICKS = 5
+"""Ticks within the limit. A block that is longer than the limit by one tick is noticed for sure, a shorter one perhaps, one below the
+limit never. Each tick wakes the loop, which costs more than all the rest."""
 
 _OURS = __name__.partition(".")[0]
 _MACHINERY = frozenset({"asyncio", "concurrent", "contextvars", "selectors", "threading", "uvloop", _OURS})
@@ -63,8 +64,9 @@ NOBODY = Blame("", "something")
 
 @dataclass(slots=True)
 class _Gap:
-    """A time without turns: `began` is when a tick was due, `ended` when it came."""
+    """A time without turns: `beat` is the last tick, `began` when the next one was due, `ended` when it came."""
 
+    beat: float
     began: float
     ended: float
 
@@ -129,7 +131,7 @@ class LoopWatchdog:
         now = time.monotonic()
         period = self._period()
         if now - self._due > 0.001:
-            gap = _Gap(self._due, now)
+            gap = _Gap(self._beat, self._due, now)
             self._lags.append(gap)
             if now - self._due > period:
                 self._late.append(gap)
@@ -164,31 +166,44 @@ class LoopWatchdog:
             yield Sample(BLOCKED, (name,), seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Where the loop stood when it had not turned for the limit; `beat` is the last tick before."""
+
+    beat: float
+    blame: Blame
+    place: str
+
+
 class _Watch:
-    """The thread's side: one block is open at most, and told of once."""
+    """The thread's side: one block is open at most, and told of once.
+
+    The loop is looked at as soon as a block is possible, and judged when it is certain: in between the tick may just be late.
+    """
 
     def __init__(self, dog: LoopWatchdog, thread: int) -> None:
         self._dog = dog
         self._loop_thread = thread
         self._resumed = time.monotonic()
-        self._open: Blame | None = None
-        # The tick that was the last before the open block.
-        self._since = 0.0
+        self._sight: _Sight | None = None
+        self._open: _Sight | None = None
 
     def run(self) -> None:
         dog = self._dog
         while True:
             limit, period = dog._limit(), dog._period()
-            if limit is None:
-                wait = 1.0
-            elif self._open is not None:
-                wait = period
-            else:
-                wait = max(dog._beat, self._resumed) + limit + period - time.monotonic()
-            if self._sleep(max(wait, 0.002), max((limit or LIMIT) / 2, 0.1)):
+            if self._sleep(max(self._wait(limit, period), 0.002), max((limit or LIMIT) / 2, 0.1)):
                 return
             if limit is not None:
                 self._look(limit, period)
+
+    def _wait(self, limit: float | None, period: float) -> float:
+        if limit is None:
+            return 1.0
+        if self._open is not None:
+            return period
+        seen = self._sight is not None and self._sight.beat == self._dog._beat
+        return max(self._dog._beat, self._resumed) + limit + (period if seen else 0.0) - time.monotonic()
 
     def _sleep(self, seconds: float, tolerance: float) -> bool:
         """Sleep, and note when that took much longer than it should: then the process stood still. True: the end has come."""
@@ -199,52 +214,54 @@ class _Watch:
         over = now - began - seconds
         # A thread of ours that works without giving away the interpreter's lock uses the time that is missing here.
         if over > tolerance and time.process_time() - used < over / 2:
-            self._dog._pauses.append(_Gap(now - over, now))
+            self._dog._pauses.append(_Gap(0.0, now - over, now))
             self._resumed = now
         return False
 
     def _look(self, limit: float, period: float) -> None:
-        dog = self._dog
-        if self._open is None and time.monotonic() - max(dog._beat, self._resumed) > limit + period:
-            self._begin(limit)
-        while dog._late:
-            gap = dog._late.popleft()
-            seconds = dog._worth(gap)
-            if self._open is not None and gap.ended > self._since:
-                self._end(seconds)
-            elif seconds > limit:
-                # It was over before it could be looked at.
-                self._count(NOBODY)
-                self._open = NOBODY
-                self._end(seconds)
-
-    def _begin(self, limit: float) -> None:
         beat = self._dog._beat
+        stood = time.monotonic() - max(beat, self._resumed)
+        if self._open is None and stood >= limit:
+            if self._sight is None or self._sight.beat != beat:
+                self._sight = self._see(beat)
+            if self._sight is not None and stood > limit + period:
+                self._begin(self._sight, limit)
+        while self._dog._late:
+            gap = self._dog._late.popleft()
+            seconds = self._dog._worth(gap)
+            if self._open is not None and gap.ended > self._open.beat:
+                self._end(self._open, seconds)
+            elif seconds > limit:
+                sight = self._sight if self._sight is not None and self._sight.beat == gap.beat else None
+                sight = sight or _Sight(gap.beat, NOBODY, "a place that could not be seen in time")
+                self._begin(sight, limit)
+                self._end(sight, seconds)
+
+    def _see(self, beat: float) -> _Sight | None:
+        """Look where the loop stands; None when it turns again, or waits for something to do."""
         frames = _above_loop(list(_frames(sys._current_frames().get(self._loop_thread))), self._dog._depth)
         if self._dog._beat != beat or not frames or _module(frames[0]) == "selectors":
-            # It turns again, or waits for something to do.
-            return
-        self._since = beat
-        blame = self._open = self._dog._accuse(frames) or NOBODY
-        self._count(blame)
+            return None
+        return _Sight(beat, self._dog._accuse(frames) or NOBODY, _place(frames))
+
+    def _begin(self, sight: _Sight, limit: float) -> None:
+        self._open, name = sight, sight.blame.name
+        self._dog.blocks[name] = self._dog.blocks.get(name, 0) + 1
+        self._dog.blocked.setdefault(name, 0.0)
         if self._speaks():
             _logger.warning(
                 "The event loop has not turned for %.1f s: it is blocked by %s at %s. Nothing else of this process is done meanwhile: "
                 "await what takes long, or let a plain function do it, which runs in a thread.",
                 limit,
-                blame.text,
-                _place(frames),
+                sight.blame.text,
+                sight.place,
             )
 
-    def _end(self, seconds: float) -> None:
-        blame, self._open = self._open or NOBODY, None
-        self._dog.blocked[blame.name] = self._dog.blocked.get(blame.name, 0.0) + seconds
+    def _end(self, sight: _Sight, seconds: float) -> None:
+        self._open = None
+        self._dog.blocked[sight.blame.name] += seconds
         if self._speaks():
-            _logger.warning("The event loop turns again. It was blocked for %.1f s by %s.", seconds, blame.text)
-
-    def _count(self, blame: Blame) -> None:
-        self._dog.blocks[blame.name] = self._dog.blocks.get(blame.name, 0) + 1
-        self._dog.blocked.setdefault(blame.name, 0.0)
+            _logger.warning("The event loop turns again. It was blocked for %.1f s by %s.", seconds, sight.blame.text)
 
     def _speaks(self) -> bool:
         loop = self._dog._loop

@@ -11,6 +11,7 @@ import pytest
 
 import ctl
 from ctl.controller.httpserver import AddressTaken
+from ctl.handlers.backlog import LIMIT
 from ctl.sandbox import Match
 
 from .pages import Site
@@ -307,3 +308,27 @@ async def test_explain_says_what_it_expects(world: World, site: Site, query: str
         found = await site.get(f"/debug/explain{query}")
         assert found[0] == status
         assert text in found[1]
+
+
+async def test_events_that_no_handler_saw_are_counted_and_told_of_once(
+    world: World, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    going_on, seen = asyncio.Event(), []
+
+    @ctl.on.event(KEX.plural)
+    async def look(body: Any, **_: Any) -> None:
+        seen.append(body["spec"]["field"])
+        await going_on.wait()
+
+    async with world.running(http=site.http):
+        await world.create()
+        for number in range(LIMIT + 30):
+            await world.patch({"spec": {"field": number}})
+        await asyncio.sleep(1)
+        collapsed = (await site.samples())["ctl_raw_events_collapsed_total"]
+        going_on.set()
+        await asyncio.sleep(1)
+    assert collapsed > 0
+    assert collapsed + len(seen) == LIMIT + 30 + 1
+    assert seen[-1] == LIMIT + 29
+    assert caplog.text.count("come faster than its handlers take them") == 1
