@@ -80,6 +80,15 @@ print(*[name for name in kopf.on.__all__ if "comes with" in repr(getattr(kopf.on
     assert later == "validate mutate"
 
 
+def test_the_commands_of_kopf_are_ours() -> None:
+    code = """
+import ctl; ctl.install_as_kopf()
+import kopf.cli
+print(*[getattr(kopf.cli, name).name for name in ("main", "run", "freeze", "resume")])
+"""
+    assert printed(code) == "ctl run freeze resume"
+
+
 def test_the_lifecycles_are_an_attribute_and_no_module() -> None:
     code = """
 import ctl; ctl.install_as_kopf()

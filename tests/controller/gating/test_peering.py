@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -511,6 +512,38 @@ async def test_stealth_is_silent_and_announces_all_the_same(ground: Ground, capl
         await asyncio.sleep(100)
         assert set(ground.records()) == {"a"}
     assert not [line for line in said(caplog, logging.DEBUG) if "Keep-alive" in line]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_happens_in_the_end_the_one_with_the_highest_priority_acts(ground: Ground, seed: int) -> None:
+    """Operators come and go, others freeze them, are killed, or write again; streams break in between."""
+    chance = random.Random(seed)
+    async with contextlib.AsyncExitStack() as stack:
+        alive: dict[str, tuple[int, Peering, contextlib.AsyncExitStack]] = {}
+        for step in range(25):
+            what = chance.choice(["start", "start", "stop", "freeze", "resume", "cut"])
+            if what == "start" and len(alive) < 4:
+                one = await stack.enter_async_context(contextlib.AsyncExitStack())
+                priority = chance.randint(0, 2)
+                peering = await one.enter_async_context(ground.taking_part(f"p{step}", priority))
+                alive[f"p{step}"] = priority, peering, one
+            elif what == "stop" and alive:
+                await alive.pop(chance.choice(sorted(alive)))[2].aclose()
+            elif what == "freeze":
+                given = record(chance.randint(0, 3), chance.randint(1, 60), ago=chance.random() * 30)
+                await ground.write({f"by hand {chance.randint(0, 2)}": given})
+            elif what == "resume":
+                await ground.write({f"by hand {chance.randint(0, 2)}": None})
+            elif what == "cut":
+                ground.sandbox.faults.cut_watches(Match(user_agent="ctl/"))
+            await asyncio.sleep(chance.choice([0.0, 0.1, 5.0, 40.0]))
+        await asyncio.sleep(130)
+        top = max((priority for priority, _, _ in alive.values()), default=0)
+        highest = [name for name, (priority, _, _) in alive.items() if priority == top]
+        acting = [name for name, (_, peering, _) in alive.items() if peering.is_open]
+        assert acting == (highest if len(highest) == 1 else [])
+        assert set(ground.records()) == set(alive)
+    assert ground.records() == {}
 
 
 @pytest.mark.parametrize(("missing", "open_after"), [("list", True), ("watch", True), ("patch", True)])
