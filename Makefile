@@ -79,7 +79,7 @@ bench: $(STAMP) ## Measure the hot paths and print the figures
 	$(BIN)/pytest tests/bench -s --override-ini=python_files='bench_*.py' --timeout=600 $(PYTEST_ARGS) || test $$? = 5
 
 soak: $(STAMP) ## Run what takes long: ten thousand worlds of leases, five thousand random lives of objects
-	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/gating/test_leases.py tests/handlers/test_convergence.py \
+	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/gating/test_leases.py tests/controller/gating/test_partitions.py tests/handlers/test_convergence.py \
 	  tests/controller/test_cached.py tests/controller/test_serve.py \
 	  --timeout=3600 $(PYTEST_ARGS)
 

@@ -190,8 +190,6 @@ class Election:
                 if record is None:
                     return
                 await self._write(record)
-            except (Conflict, NotFound):
-                known = False
             except (APIError, RequestError) as error:
                 _logger.debug("The lease %s is not released yet: %r", self._which, error)
                 known = False

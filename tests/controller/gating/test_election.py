@@ -15,7 +15,7 @@ from ctl.client.rest import Client, PatchKind
 from ctl.controller.gating.election import LEASES, Election, ElectionSettings
 from ctl.controller.gating.gates import Turn
 from ctl.controller.gating.leases import LeaseRules
-from ctl.sandbox import Sandbox
+from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -183,3 +183,24 @@ async def test_metrics(client: Client) -> None:
             ("leader_election_slowpath_total", "operator"): 0,
             ("ctl_leadership_seconds_left", "operator"): pytest.approx(10, abs=2),
         }
+
+
+async def test_a_release_that_is_refused_over_and_over_ends_with_its_grace(
+    sandbox: Sandbox, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with taking_part(client, "a") as election:
+        await _opened(election, 1)
+        sandbox.faults.answer(409, "Conflict", match=Match(path="leases"), times=None)
+        began = asyncio.get_running_loop().time()
+        await election.stop(3)
+        assert asyncio.get_running_loop().time() - began == pytest.approx(3, abs=0.5)
+        assert len(sandbox.log.select(Match(path="leases", method="GET"))) < 30
+    assert "could not be released in time" in caplog.text
+
+
+async def test_a_release_outlives_a_moment_of_trouble(sandbox: Sandbox, client: Client) -> None:
+    async with taking_part(client, "a") as election:
+        await _opened(election, 1)
+        sandbox.faults.answer(503, match=Match(path="leases"), times=3)
+        await election.stop(5)
+    assert (await _spec(client))["holderIdentity"] == ""
