@@ -1,5 +1,6 @@
 """A built controller runs on a cluster what the builder's sentence says."""
 
+import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,6 +32,8 @@ from .result import Result
 from .rights import Rights
 from .triggers import Trigger
 
+LAST_WORDS = 1.0
+"""Seconds that events have to be written at the end, when attempts have taken all of the time."""
 EVENTS_PREFIX = "event-"
 """How the names of Event objects begin."""
 
@@ -93,9 +96,11 @@ class BuiltController:
 
     async def stop(self, grace: float) -> None:
         """End the attempts, say what is still to be said, and look at nothing any more."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
         await self.controller.stop(grace)
         if self._recorder is not None:
-            await self._recorder.stop(grace)
+            await self._recorder.stop(max(LAST_WORDS, deadline - loop.time()))
         await self._release()
 
     async def _release(self) -> None:

@@ -137,10 +137,13 @@ class CachedClient(Requests):
         """Merge something into the status of this very object, and bring its conditions up to date; None when it is gone.
 
         Nothing is sent when the status says so already. `generation` is that of the spec which was looked at, for the conditions'
-        `observedGeneration`. It is written to the subresource where there is one. Fields that the server drops since the schema of the
-        resource does not know them are told of in a warning, once, and do not make the write repeat.
+        `observedGeneration`. It is written to the subresource where there is one; where there is none, the server raises the generation
+        with each status too, and it is left out. Fields that the server drops since the schema of the resource does not know them
+        are told of in a warning, once, and do not make the write repeat.
         """
         resource = await self.resource(where)
+        subresource = "status" if "status" in resource.subresources else None
+        observed = generation if subresource else None
         wanted = tuple(conditions)
 
         def mutate(body: dict[str, Any]) -> None:
@@ -148,14 +151,12 @@ class CachedClient(Requests):
                 raise _Gone
             new: dict[str, Any] = merge_patch(body.get("status") or {}, status or {})
             if wanted:
-                new["conditions"] = merged(new.get("conditions"), wanted, now=clock.now(), generation=generation)
+                new["conditions"] = merged(new.get("conditions"), wanted, now=clock.now(), generation=observed)
             if new:
                 body["status"] = new
 
         try:
-            return await self.change(
-                resource, obj.key, mutate, subresource="status" if "status" in resource.subresources else None
-            )
+            return await self.change(resource, obj.key, mutate, subresource=subresource)
         except _Gone:
             return None
 

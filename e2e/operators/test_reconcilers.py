@@ -177,6 +177,7 @@ async def test_what_a_schema_prunes_is_told_of_and_not_written_again(
         versions.append(found.resource_version)
     assert len(set(versions)) == 1
     assert versions[0] != obj.resource_version
+    assert found is not None
     is_pruned = "unknown" not in found.body()["status"]
     assert is_pruned or target.name == "sandbox"
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

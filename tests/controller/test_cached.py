@@ -218,6 +218,30 @@ async def test_conditions_are_written_once_and_flip_once(cached: CachedClient, s
     assert conditions.find(found.body(), "Ready")["lastTransitionTime"] > first  # type: ignore[index]
 
 
+async def test_a_status_without_a_subresource_is_written_once_too(cached: CachedClient, sandbox: Sandbox) -> None:
+    """There the generation rises with each status."""
+    await sandbox.load_manifest(
+        CRD.replace("sets", "plains")
+        .replace("Set", "Plain")
+        .replace("singular: set", "singular: plain")
+        .replace("{status: {}}", "{}")
+    )
+    await asyncio.sleep(1)
+    body = {"apiVersion": "kopf.dev/v1", "kind": "Plain", "metadata": {"name": "one", "namespace": "default"}}
+    obj = await cached.create("plains.kopf.dev", body)
+    assert (await cached.resource("plains.kopf.dev")).subresources == frozenset()
+    for _ in range(3):
+        found = await cached.get_live("plains.kopf.dev", obj.key)
+        assert found is not None
+        generation = found.metadata().generation
+        await cached.set_status(
+            "plains.kopf.dev", obj, {"replicas": 1}, [Condition("Ready", True)], generation=generation
+        )
+    assert writes(sandbox) == ["POST", "PATCH"]
+    [request] = [request for request in sandbox.write_log if request.method == "PATCH"]
+    assert request.path.endswith("/plains/one")
+
+
 async def test_a_status_is_never_written_to_a_namesake(cached: CachedClient, user: Client) -> None:
     obj = await cached.create("sets.kopf.dev", a_set())
     await user.delete(SETS, "one", "default")
