@@ -227,7 +227,8 @@ class Machine:
             nap = chance.uniform(1, 60)
             self.slept += nap
             self.world.later(nap, self.turn)
-        elif chance.random() < 0.02:  # somebody sets its wall clock forward; one that sleeps and is set back is beyond help
+        elif chance.random() < 0.02:
+            # Somebody sets its wall clock forward. (One that sleeps and is set back is beyond help.)
             self.epoch += timedelta(seconds=chance.uniform(0, 3600))
             self.again()
         elif chance.random() < 0.03 and self.acts():
