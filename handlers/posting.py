@@ -8,11 +8,11 @@ probe handlers, threads and tasks of the program's own) they raise LookupError.
 
 import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..client.rest import Client
 from ..controller.posts import Post, Reporter
@@ -30,6 +30,10 @@ SIMILAR_LOGS = 100
 """The same for log messages, which all have one reason."""
 
 
+Backoffs: TypeAlias = float | Iterable[float] | None
+"""The pauses between the attempts to post, in seconds; None: `settings.posting.default_backoffs`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Posting:
     """The way from handlers to the recorder of the operator they belong to."""
@@ -37,11 +41,11 @@ class Posting:
     recorder: Recorder
     settings: OperatorSettings
 
-    def say(self, objs: Any, type: str, reason: str, message: str) -> None:
+    def say(self, objs: Any, type: str, reason: str, message: str, backoffs: Backoffs) -> None:
         """Post about all of the objects, if posting is enabled."""
         settings = self.settings.posting
         if settings.enabled:
-            way = Way(settings.default_backoffs, SIMILAR)
+            way = Way(settings.default_backoffs if backoffs is None else backoffs, SIMILAR)
             for post in posts_about(objs, type=type, reason=reason, message=message):
                 self.recorder.add(post, way)
 
@@ -49,26 +53,29 @@ class Posting:
 _posting: ContextVar[Posting] = ContextVar("posting")
 
 
-def event(objs: Any, *, type: str, reason: str, message: str = "") -> None:
+def event(objs: Any, *, type: str, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
     """Post an event of any type about an object, or about all in an iterable, however deep.
 
-    Objects are bodies, dicts, pykube objects, or models of the kubernetes clients; TypeError for others. LookupError outside
-    of the handlers of objects.
+    Objects are bodies, dicts, pykube objects, or models of the kubernetes clients; TypeError for others. `backoffs` are the pauses
+    between the attempts, in seconds, in place of `settings.posting.default_backoffs`: one, or an iterable that can be asked again.
+    LookupError outside of the handlers of objects.
     """
-    _here().say(objs, type, reason, message)
+    _here().say(objs, type, reason, message, backoffs)
 
 
-def info(objs: Any, *, reason: str, message: str = "") -> None:
+def info(objs: Any, *, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
     """Post an event of type Normal, unless `settings.posting.level` is higher than INFO; see `event`."""
-    _say_at(logging.INFO, objs, "Normal", reason, message)
+    _say_at(logging.INFO, objs, "Normal", reason, message, backoffs)
 
 
-def warn(objs: Any, *, reason: str, message: str = "") -> None:
+def warn(objs: Any, *, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
     """Post an event of type Warning, unless `settings.posting.level` is higher than WARNING; see `event`."""
-    _say_at(logging.WARNING, objs, "Warning", reason, message)
+    _say_at(logging.WARNING, objs, "Warning", reason, message, backoffs)
 
 
-def exception(objs: Any, *, reason: str = "", message: str = "", exc: BaseException | None = None) -> None:
+def exception(
+    objs: Any, *, reason: str = "", message: str = "", exc: BaseException | None = None, backoffs: Backoffs = None
+) -> None:
     """Post an event of type Error about an exception, by default the one that is being handled; see `event`.
 
     The reason is the exception's class unless given; the exception's text follows the message. Nothing is posted when
@@ -76,7 +83,7 @@ def exception(objs: Any, *, reason: str = "", message: str = "", exc: BaseExcept
     """
     found = exc if exc is not None else sys.exc_info()[1]
     told_reason, text = describe_error(found, reason, message)
-    _say_at(logging.ERROR, objs, "Error", told_reason, text)
+    _say_at(logging.ERROR, objs, "Error", told_reason, text, backoffs)
 
 
 @asynccontextmanager
@@ -127,10 +134,10 @@ class _Poster(logging.Handler):
             self.handleError(record)
 
 
-def _say_at(level: int, objs: Any, type: str, reason: str, message: str) -> None:
+def _say_at(level: int, objs: Any, type: str, reason: str, message: str, backoffs: Backoffs) -> None:
     found = _here()
     if found.settings.posting.level <= level:
-        found.say(objs, type, reason, message)
+        found.say(objs, type, reason, message, backoffs)
 
 
 def _here() -> Posting:

@@ -40,25 +40,25 @@ class Missing(enum.Enum):
 MISSING: Final = Missing.VALUE
 
 
-def not_(fn: Callable[..., Any], /) -> Callable[..., bool]:
+def not_(fn: Callable[..., Any]) -> Callable[..., bool]:
     """Fulfilled when the callback is not."""
     require_kwargs(fn, "filter", positional=1)
     return lambda *args, **kwargs: not fn(*args, **kwargs)
 
 
-def all_(fns: Collection[Callable[..., Any]], /) -> Callable[..., bool]:
+def all_(fns: Collection[Callable[..., Any]]) -> Callable[..., bool]:
     """Fulfilled when all of the callbacks are; asked in order until one is not."""
     chain = _chain(fns)
     return lambda *args, **kwargs: all(fn(*args, **kwargs) for fn in chain)
 
 
-def any_(fns: Collection[Callable[..., Any]], /) -> Callable[..., bool]:
+def any_(fns: Collection[Callable[..., Any]]) -> Callable[..., bool]:
     """Fulfilled when at least one of the callbacks is; asked in order until one is."""
     chain = _chain(fns)
     return lambda *args, **kwargs: any(fn(*args, **kwargs) for fn in chain)
 
 
-def none_(fns: Collection[Callable[..., Any]], /) -> Callable[..., bool]:
+def none_(fns: Collection[Callable[..., Any]]) -> Callable[..., bool]:
     """Fulfilled when none of the callbacks is; asked in order until one is."""
     chain = _chain(fns)
     return lambda *args, **kwargs: not any(fn(*args, **kwargs) for fn in chain)

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from ..causation.causes import ChangingCause
+from ..causation.current import current_cause
 from .families import deduplicated
 from .filters import match
 from .specs import ChangingSpec, Spec
@@ -34,11 +35,15 @@ current_subregistry: ContextVar[SubRegistry] = ContextVar("current_subregistry")
 
 
 def running_subregistry() -> SubRegistry:
-    """The registry of the handler that runs in this context. Raises LookupError where none does."""
-    try:
-        return current_subregistry.get()
-    except LookupError:
-        raise LookupError(
-            "Sub-handlers are declared inside a running handler of create, update, delete, resume or field; none runs here. "
-            "Move the declaration into the handler, or use a decorator of a resource."
-        ) from None
+    """The registry of the change handler that runs in this context.
+
+    Raises LookupError where no handler runs at all, and TypeError in handlers of other kinds.
+    """
+    found = current_subregistry.get(None)
+    if found is not None:
+        return found
+    refusal = LookupError if current_cause.get(None) is None else TypeError
+    raise refusal(
+        "Sub-handlers are declared inside a running handler of create, update, delete, resume or field; none runs here. "
+        "Move the declaration into the handler, or use a decorator of a resource."
+    )

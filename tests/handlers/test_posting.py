@@ -215,6 +215,26 @@ async def test_what_cannot_be_posted_is_given_up_with_a_warning(world: World, ca
     assert "Failed to post an event. Ignoring and continuing. Event: type='Normal', reason='Lost'" in caplog.text
 
 
+async def test_a_post_may_have_pauses_of_its_own(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    @ctl.on.create(KEX.plural)
+    async def create(body: ctl.Body, **_: Any) -> None:
+        ctl.event(body, type="Normal", reason="Once", message="never", backoffs=())
+        ctl.info(body, reason="Twice", message="the second time", backoffs=1)
+        ctl.warn(body, reason="Warned", message="at once", backoffs=[1, 2])
+        ctl.exception(body, exc=ValueError("told"), backoffs=(3,))
+
+    refused = Match(path="/events", when=lambda request: b"Once" in request.body)
+    world.sandbox.faults.answer(500, match=refused, times=None)
+    world.sandbox.faults.answer(
+        500, match=Match(path="/events", when=lambda request: b"Twice" in request.body), times=1
+    )
+    async with world.running():
+        await world.create()
+        found = await wait_for(world, 3)
+    assert {event["reason"] for event in found} == {"Twice", "Warned", "ValueError"}
+    assert caplog.text.count("Failed to post an event. Ignoring and continuing.") == 1
+
+
 async def test_an_event_that_the_server_has_forgotten_is_written_anew(world: World) -> None:
     @ctl.timer(KEX.plural, interval=10)
     async def timer(body: ctl.Body, **_: Any) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ctl import on
 from ctl.handlers.causation.causes import ChangingCause
+from ctl.handlers.causation.current import handling
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.declaration.specs import Spec
 from ctl.handlers.declaration.subregistry import SubRegistry, current_subregistry
@@ -93,3 +94,12 @@ def test_where_no_handler_runs_there_are_no_parts() -> None:
         contextvars.Context().run(on.subhandler)
     with pytest.raises(LookupError, match="none runs here"):
         contextvars.Context().run(on.register, child)
+
+
+def test_handlers_of_other_kinds_have_no_parts(changing: Changing) -> None:
+    def in_a_handler() -> None:
+        with handling(changing("create")):
+            on.register(child)
+
+    with pytest.raises(TypeError, match="none runs here"):
+        contextvars.Context().run(in_a_handler)
