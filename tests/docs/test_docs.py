@@ -4,7 +4,8 @@ import ast
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncIterator, Coroutine
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,77 @@ async def test_informers(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -
 def test_every_block_of_python_can_be_compiled(page: str) -> None:
     for block in blocks(page):
         compile(block, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.fixture
+async def examples(sandbox: Sandbox) -> Sandbox:
+    await sandbox.load_manifest((DOCS.parent / "examples" / "01-minimal" / "crd.yaml").read_text())
+    return sandbox
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - the world tells nobody
+            await asyncio.sleep(0.1)
+
+
+async def test_guide(examples: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "kopf.objects")
+    known: dict[str, Any] = {"asyncio": asyncio, "access": Access(examples.url)}
+    for block in blocks("guide.md"):
+        await run(block, known)
+    head = "apiVersion: kopf.dev/v1\nkind: KopfExample\nmetadata: "
+    await examples.load_manifest(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: default, labels: {guide: index}}, data: {a: b}}"
+    )
+    stop = asyncio.Event()
+    operator = asyncio.create_task(known["main"](stop))
+    for name, labels, spec in (
+        ("one", "guide: index, colour: blue, size: xl", "field: a, replicas: 1"),
+        ("two", "guide: patching", "field: a, replicas: 4, ready: false"),
+        ("three", "guide: daemon", "field: a"),
+    ):
+        await examples.load_manifest(
+            f"{head}{{name: {name}, namespace: default, labels: {{{labels}}}}}\nspec: {{{spec}}}"
+        )
+
+    def status(name: str) -> Any:
+        return (examples.get("kopf.dev/v1", "KopfExample", name, "default") or {}).get("status") or {}
+
+    await until(lambda: caplog.text.count("Creation is processed") == 3)
+    await until(lambda: "looking after three" in caplog.text)
+    assert status("one")["create_fn"] == {"message": "hello, one"}
+    assert status("two")["phase"] == "Known"
+    assert "still 'a'" in caplog.text
+    two = examples.get("kopf.dev/v1", "KopfExample", "two", "default") or {}
+    assert two["spec"]["field"] == "set by the operator"
+    assert "example.com/ours" in two["metadata"]["finalizers"]
+    assert caplog.text.count("called for create") == 3
+    for text in ("blue, of some size", "its config is {'a': 'b'}", "a big one"):
+        assert caplog.text.count(text) == 1, text
+    stop.set()
+    await operator
+
+
+async def test_migrating(examples: Sandbox) -> None:
+    modules = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "kopf"}
+    stop = asyncio.Event()
+    try:
+        for block in blocks("migrating-from-kopf.md"):
+            await run(block, {})
+        assert sys.modules["kopf"].__version__ == "1.45.2"
+        operator = asyncio.create_task(ctl.operator(access=Access(examples.url), clusterwide=True, stop_flag=stop))
+        await examples.load_manifest(
+            "{apiVersion: kopf.dev/v1, kind: KopfExample, metadata: {name: one, namespace: default}, spec: {field: a}}"
+        )
+        async with ctl.Client(Access(examples.url)) as client:
+            events = ctl.Resource("", "v1", "events", namespaced=True)
+            async with asyncio.timeout(60):
+                while not [event for event in await client.list(events) if event.body()["reason"] == "Created"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+        stop.set()
+        await operator
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "kopf"]:
+            del sys.modules[name]
+        sys.modules.update(modules)
