@@ -2,14 +2,10 @@
 
 import asyncio
 
-from ctl.client.access import load_access
-from ctl.client.resources import Resource
-from ctl.client.rest import Client
-from ctl.informers.factory import Factory
+import ctl
 from ctl.workqueue import RateLimitingQueue
 
-CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
-NOTE = "example.com/entries"
+CONFIGMAPS, NOTE = ctl.Resource("", "v1", "configmaps", namespaced=True), "example.com/entries"
 
 
 async def follow(informer, queue):
@@ -19,26 +15,22 @@ async def follow(informer, queue):
 
 
 async def work(client, informer, queue):
-    while True:
-        key = await queue.get()
+    while key := await queue.get():
         try:
-            obj = informer.store.get(key)  # our own writes are seen here at once
-            count = str(len((obj.body().get("data") or {}) if obj else ()))
-            if obj and (obj.metadata().annotations or {}).get(NOTE) != count:
-                patch = {"metadata": {"uid": obj.uid, "annotations": {NOTE: count}}}
-                informer.overlay(await client.patch(CONFIGMAPS, key.name, key.namespace, patch))
+            if obj := informer.store.get(key):  # our own writes are seen here at once
+                count = str(len(obj.body().get("data") or {}))
+                if (obj.metadata().annotations or {}).get(NOTE) != count:
+                    patch = {"metadata": {"uid": obj.uid, "annotations": {NOTE: count}}}
+                    informer.overlay(await client.patch(CONFIGMAPS, key.name, key.namespace, patch))
             queue.forget(key)
-        except Exception as error:
-            print(f"{key} will be tried again: {error}")
+        except (ctl.APIError, ctl.RequestError):
             queue.add_rate_limited(key)
-        finally:
-            queue.done(key)
+        queue.done(key)
 
 
 async def main():
-    async with Client(load_access()) as client:
-        factory, queue = Factory(client), RateLimitingQueue("entries")
-        informer = factory.informer(CONFIGMAPS)
+    async with ctl.Client(ctl.load_access()) as client:
+        informer, queue = ctl.Factory(client).informer(CONFIGMAPS), RateLimitingQueue("entries")
         await asyncio.gather(follow(informer, queue), *(work(client, informer, queue) for _ in range(4)))
 
 
