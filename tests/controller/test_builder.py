@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ctl.client.endpoint import Access
+from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.controller import ownership, predicates, triggers
 from ctl.controller.builder import Assembly, control
 from ctl.controller.built import BuiltController
-from ctl.controller.resolving import UnknownResource
 from ctl.controller.context import Context
+from ctl.controller.resolving import UnknownResource
 from ctl.controller.result import Result
 from ctl.informers.factory import Factory
 from ctl.sandbox import Sandbox
@@ -213,3 +214,64 @@ async def test_looking_at_what_was_not_announced_is_an_error_that_says_so(client
     assert errors == [
         "This controller does not look at 'secrets', only at deployments.apps, configmaps; add .owns(), .watches() or .reads()."
     ]
+
+
+async def test_what_is_read_and_indexed_asks_for_nothing_and_is_found(client: Client) -> None:
+    found: list[dict[str, Any]] = []
+
+    def by_label(obj: Object) -> list[str]:
+        return [(obj.metadata().labels or {}).get("app", "")]
+
+    async def reconcile(key: Key, context: Context) -> None:
+        live = await context.get_live("secrets", "s")
+        here = context.get("secrets", "s")
+        assert context.get("secrets", "s", "kube-system") is None
+        assert context.metadata is not None
+        assert not context.is_leaving
+        found.append(
+            {
+                "live": live and live.name,
+                "here": here and here.name,
+                "listed": [obj.name for obj in context.list("secrets", "default", "app=x")],
+                "indexed": [obj.name for obj in context.lister("secrets").by_index("app", "x")],
+                "reason": context.reason.trigger,
+            }
+        )
+
+    secret = {
+        "kind": "Secret",
+        "apiVersion": "v1",
+        "metadata": {"name": "s", "namespace": "default", "labels": {"app": "x"}},
+    }
+    await client.create(SECRETS, secret)
+    await client.create(DEPLOYMENTS, _deployment("d", 1))
+    sentence = control("deployments.apps").reads("secrets").indexes("secrets", "app", by_label).reconciles(reconcile)
+    async with running(client, sentence):
+        await asyncio.sleep(1)
+        await client.patch(SECRETS, "s", "default", {"data": {"a": "Yg=="}})
+        await asyncio.sleep(1)
+    told = {"live": "s", "here": "s", "listed": ["s"], "indexed": ["s"], "reason": "deployments.v1.apps"}
+    assert found == [told]
+
+
+async def test_some_namespaces_are_looked_at_as_one(client: Client) -> None:
+    namespaces = Resource("", "v1", "namespaces", kind="Namespace", namespaced=False)
+    seen: list[str] = []
+    known: list[str] = []
+
+    async def reconcile(key: Key, context: Context) -> None:
+        seen.append(str(key))
+        known[:] = sorted(str(obj.key) for obj in context.list("configmaps"))
+        written = await context.ensure(
+            "configmaps", {"metadata": dict(zip(("namespace", "name"), key, strict=True)), "data": {"a": "b"}}
+        )
+        assert context.object == written.object
+
+    for name in ("blue", "green", "red"):
+        await client.create(namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await client.create(
+            CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": name}}
+        )
+    async with running(client, control("configmaps").only(namespaces=["blue", "green"]).reconciles(reconcile)):
+        await asyncio.sleep(1)
+    assert sorted(seen) == known == ["blue/one", "green/one"]
