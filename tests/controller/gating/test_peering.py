@@ -542,8 +542,9 @@ async def test_whatever_happens_in_the_end_the_one_with_the_highest_priority_act
         highest = [name for name, (priority, _, _) in alive.items() if priority == top]
         acting = [name for name, (_, peering, _) in alive.items() if peering.is_open]
         assert acting == (highest if len(highest) == 1 else [])
-        assert set(ground.records()) == set(alive)
-    assert ground.records() == {}
+        # Whoever lives tidies up; where nobody does, the dead stay.
+        assert {name for name in ground.records() if alive or name.startswith("p")} == set(alive)
+    assert not [name for name in ground.records() if name.startswith("p")]
 
 
 @pytest.mark.parametrize(("missing", "open_after"), [("list", True), ("watch", True), ("patch", True)])
