@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import ctl
+from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.sandbox import Match
 
 from .pages import Site
@@ -196,3 +198,35 @@ async def test_a_pool_without_free_threads_is_measured_and_told_of_once(
     (text,) = told()
     assert "all 2 of settings.execution.executor are busy (with slow: 2), 3 calls wait" in text
     assert "settings.execution.max_workers" in text
+
+
+async def test_a_standby_is_ready_and_says_who_leads(world: World) -> None:
+    other, settings = Site(), quick()
+    settings.leadership.identity = "second"
+    async with busy(world) as site:
+        standby = world.start(
+            http=other.http,
+            settings=settings,
+            registry=OperatorRegistry(),
+            leader_elect=True,
+            lease_name="op",
+            lease_namespace="default",
+        )
+        await standby.ready.wait()
+        await asyncio.sleep(30)
+        status, text = await other.get("/readyz?verbose")
+        assert status == 200
+        assert "[+]leadership standby, the leader is " in text
+        assert "[+]peering " in text
+        assert (await other.samples())['leader_election_master_status{name="op"}'] == 0
+        assert "[+]leadership leading, for " in (await site.get("/readyz?verbose"))[1]
+        await standby.stop()
+
+
+async def test_openmetrics_are_valid(world: World) -> None:
+    async with busy(world) as site:
+        status, text = await site.get("/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert status == 200
+    families = {family.name: family.type for family in text_string_to_metric_families(text)}
+    assert families["controller_runtime_reconcile"] == "counter"
+    assert families["ctl_handler_duration_seconds"] == "histogram"
