@@ -21,7 +21,7 @@ from .execution.progression import Counts, Progress, Progression, from_record
 from .execution.records import Records
 from .execution.rounds import Round, Surroundings, ids
 from .loggers import ObjectLogger
-from .storage.baseline import Baseline, Recalled
+from .storage.baseline import Baseline, Recalled, digest
 
 TITLES = {
     Reason.CREATE: "Creation",
@@ -183,7 +183,11 @@ class Changes:
             left = self._progression(cause, [])
             left.purge(cause.body, self.patch, self.env.settings.persistence.progress_storage)
             outdated = next((seen for seen in self.memory.seen if seen != cause.new), None)
-            if outdated is not None:
+            missed = None if outdated is not None else self._missed(left, cause.new)
+            if missed is not None:
+                self._baseline.note(cause.body, self.patch, missed)
+                self.memory.known.unlearn()
+            elif outdated is not None:
                 # A handler has seen a state that is no more: what it saw is the base of a change of its own.
                 compact = self._keep(obj, cause, outdated)
             elif self._recalled.misplaced:
@@ -225,7 +229,7 @@ class Changes:
             write=lambda base, patch: self._write(cause, base, patch),
             records=Records(self._baseline, self.memory.known, cause.old),
         )
-        round_ = Round(cause, progression, obj, around)
+        round_ = Round(cause, progression, obj, around, pristine)
         finished = progression.counts.finished
         try:
             await round_.run(specs)
@@ -265,6 +269,15 @@ class Changes:
             # The records stay: the delete handlers are not to run again when the daemons have ended.
             await round_.conclude(None, hold=True)
             return self._next_of_fns()
+        missed = self._missed(progression, pristine) if done and essence is pristine and not releasing else None
+        if missed is not None:
+            # Between a handler's end and the end of another process the object changed, and nobody can tell the handler how. All
+            # handlers are told what has changed since the old state, if that is not how it is now; else that something has.
+            left = cause.old is not None and cause.old != pristine
+            answer = await round_.conclude(None if left else missed)
+            self._forget_cycle()
+            self.memory.known.unlearn()
+            return None if answer is None else AT_ONCE
         answer = await round_.conclude(None if essence == cause.old or releasing else essence)
         if done:
             if progression.active:
@@ -297,6 +310,13 @@ class Changes:
             return AT_ONCE  # the way back, too, is a change to those who saw it
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None
+
+    def _missed(self, progression: Progression, now: BodyEssence) -> bytes | None:
+        """The digest of what a handler saw, in another process, that is not how the object is now; None when there is none."""
+        others = progression.seen
+        if others:
+            others -= {digest(state).hex() for state in (now, *self.memory.seen)}
+        return bytes.fromhex(min(others)) if others else None
 
     def _note_seen(self, essence: BodyEssence) -> None:
         if essence not in self.memory.seen:

@@ -25,7 +25,7 @@ class Progress:
     """What is known of one handler in the current cycle.
 
     `delayed` is the earliest time of the next attempt. `retries` counts the attempts made. `purpose` is the reason of
-    the cause it was made for; None (very old records) fits every reason.
+    the cause it was made for; None (very old records) fits every reason. `seen`: the digest of what a finished handler saw.
     """
 
     started: datetime
@@ -37,6 +37,7 @@ class Progress:
     failure: bool = False
     message: str | None = None
     subrefs: frozenset[str] = frozenset()
+    seen: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -201,6 +202,18 @@ class Progression:
                     storage.purge(key=purged, body=held, patch=removed)
             compose(patch, removed)
 
+    def mark(self, seen: str) -> None:
+        """The handlers that have finished since the last mark saw the state with this digest."""
+        for known_id in self.active:
+            known = self.records[known_id]
+            if known.finished and known.seen is None:
+                self.records[known_id] = replace(known, seen=seen)
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The digests of what finished handlers saw, as far as they were marked."""
+        return frozenset(known.seen for known in self.records.values() if known.finished and known.seen is not None)
+
     def rearm(self) -> Mapping[str, Progress]:
         """The active records, to be remembered in the process until they are known to be on the object."""
         return {known_id: self.records[known_id] for known_id in self.active}
@@ -223,6 +236,7 @@ def from_record(record: ProgressRecord) -> Progress:
         failure=bool(record.get("failure")),
         message=record.get("message"),
         subrefs=frozenset(record.get("subrefs") or ()),
+        seen=record.get("seen"),
     )
 
 
@@ -232,7 +246,7 @@ def to_record(known: Progress) -> ProgressRecord:
     def moment(when: datetime | None) -> str | None:
         return None if when is None else iso(when)
 
-    return ProgressRecord(
+    record = ProgressRecord(
         started=moment(known.started),
         stopped=moment(known.stopped),
         delayed=moment(known.delayed),
@@ -243,6 +257,9 @@ def to_record(known: Progress) -> ProgressRecord:
         message=known.message,
         subrefs=sorted(known.subrefs) or None,
     )
+    if known.seen is not None:
+        record["seen"] = known.seen
+    return record
 
 
 def _count(records: Iterable[Progress]) -> Counts:

@@ -18,6 +18,7 @@ from ..causation.patch import Patch, compose, lay_over
 from ..causation.views import Body, BodyEssence
 from ..declaration.specs import ChangingSpec
 from ..settings import OperatorSettings
+from ..storage.baseline import digest
 from .application import change, is_refused_for_good
 from .attempts import Call, attempt
 from .outcomes import Outcome
@@ -51,7 +52,9 @@ class Round:
     the new baseline was written.
     """
 
-    def __init__(self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings) -> None:
+    def __init__(
+        self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings, shown: BodyEssence
+    ) -> None:
         self.cause = cause
         self.progression = progression
         self.base = base
@@ -67,6 +70,7 @@ class Round:
         self._ended = False
         self._timer: asyncio.TimerHandle | None = None
         self._body: Body | None = cause.body
+        self._shown = shown
 
     async def run(self, specs: Sequence[ChangingSpec]) -> None:
         """Attempt each due handler once, in the order of the lifecycle.
@@ -181,12 +185,19 @@ class Round:
             if answer is None:
                 self.vanished = True
             else:
+                self._mark()
                 self.base = answer
                 self.answers.append(answer)
+                self._shown = self._around.records.baseline.essence(Body(answer.body()))
         finally:
             self._in_flight = None
 
+    def _mark(self) -> None:
+        if self.progression.counts.finished:
+            self.progression.mark(digest(self._shown).hex())
+
     def _put_records(self, body: Body, patch: Patch) -> None:
+        self._mark()
         if not self._around.records.put(self.progression, body, patch, len(self.base.raw)):
             self.cause.logger.debug("The progress of handlers does not fit on the object; it is kept in memory only.")
 
@@ -205,10 +216,11 @@ class Round:
             self._start_checkpoint()
             await self._settle_checkpoint()
 
-    async def conclude(self, essence: BodyEssence | None, *, hold: bool = False) -> Object | None:
+    async def conclude(self, essence: BodyEssence | bytes | None, *, hold: bool = False) -> Object | None:
         """Write what was gathered, with the records, as the round's one write; give the newest version of the object.
 
-        When every handler is finished the records are purged and `essence` becomes the diff-base (None: leave it); with
+        When every handler is finished the records are purged and `essence`, or the digest of one that is not known any more,
+        becomes the diff-base (None: leave it); with
         `hold` the records stay all the same, so that the handlers are not called again while the object waits.
         None is given back when the object vanished.
         """
@@ -218,8 +230,10 @@ class Round:
         body, patch = Body(self.base.body()), self.gathered
         if self.progression.done and not hold:
             self.progression.purge(body, patch, persistence.progress_storage)
-            if essence is not None:
-                records = self._around.records
+            records = self._around.records
+            if isinstance(essence, bytes):
+                records.baseline.note(body, patch, essence)
+            elif essence is not None:
                 room = records.baseline.room(len(self.base.raw))
                 self.compact = records.baseline.keep(body, patch, essence, room, records.known.thrift)
         else:

@@ -152,14 +152,24 @@ class Baseline:
             compose(patch, full)
             return False
         withdraw(full, body, patch)
+        if thrift < 2:
+            self._store_digest(body, patch, digest(essence))
+        return True
+
+    def note(self, body: Body, patch: Patch, known: bytes) -> None:
+        """Remember a state of which only the digest is known, in the patch."""
+        full = Patch()
+        self.diffbase.store(body=body, patch=full, essence={})
+        withdraw(full, body, patch)
+        self._store_digest(body, patch, known)
+
+    def _store_digest(self, body: Body, patch: Patch, known: bytes) -> None:
         brief = Patch(body=body)
-        brief.metadata.annotations[key] = json.dumps(
-            {"uid": body.metadata.uid, "digest": digest(essence).hex()}, separators=(",", ":")
-        )
-        if thrift < 2 and Room(0).has(body, patch, brief):
+        text = json.dumps({"uid": body.metadata.uid, "digest": known.hex()}, separators=(",", ":"))
+        brief.metadata.annotations[self._digest_key(body)] = text
+        if Room(0).has(body, patch, brief):
             compose(patch, brief)
             KeyMarking.store_marker(prefix=self._prefix, body=body, patch=patch)
-        return True
 
     def disown(self, body: Body, patch: Patch, ids: list[str]) -> None:
         """Remove what was copied from another object: the diff-base, and the records of the handlers."""

@@ -37,6 +37,8 @@ class ProgressRecord(TypedDict, total=False):
     """The last error."""
     subrefs: Collection[str] | None
     """The ids of all sub-handlers, at all levels, sorted."""
+    seen: str
+    """The digest of the essence that a finished handler saw. Ours alone: absent where there is none, and Kopf ignores it."""
 
 
 class ProgressStorage(StanzaCleaning, metaclass=ABCMeta):
