@@ -315,13 +315,11 @@ def test_a_lease_that_somebody_deletes_is_not_vacant_to_those_who_knew_its_holde
 
 def test_until_when_a_predecessor_may_have_acted() -> None:
     candidate = Candidate("a", RULES)
-    assert candidate.acting_until is None
-    candidate.observe(Record("b", 15.0, WALL, WALL, 1), 5.0)
-    assert candidate.acting_until == 15
-    candidate.observe(None, 7.0)
-    assert candidate.acting_until == 17
-    candidate.observe(Record("", 1.0, WALL, WALL, 1), 8.0)
-    assert candidate.acting_until is None
+    found = [candidate.acting_until]
+    for record, at in ((Record("b", 15.0, WALL, WALL, 1), 5.0), (None, 7.0), (Record("", 1.0, WALL, WALL, 1), 8.0)):
+        candidate.observe(record, at)
+        found.append(candidate.acting_until)
+    assert found == [None, 15, 17, None]
     assert _leader("a", 3.0).acting_until == 13, "an earlier life of ours counts"
 
 

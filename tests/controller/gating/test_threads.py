@@ -288,9 +288,10 @@ async def test_a_thread_carries_out_and_gives_back_results_errors_and_cancellati
 
     with pytest.raises(RuntimeError, match="does not run"):
         await thread.call(work(1))
-    assert not thread.runs
+    ran = [thread.runs]
     await thread.start()
-    assert thread.runs
+    ran.append(thread.runs)
+    assert ran == [False, True]
     assert await thread.call(work(1)) == 1
     with pytest.raises(ValueError, match="oh"):
         await thread.call(work(ValueError("oh")))
