@@ -9,6 +9,7 @@ import yaml
 
 from . import discovery, openapi, patching, protobuf, reading, rendering, scale, status
 from .access import Access, action_of
+from .bodies import Reading
 from .cascades import Cascades
 from .deletion import options_from
 from .options import options_of
@@ -69,6 +70,12 @@ class Answer:
     body: bytes
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def escaped(text: str) -> str:
+    """A text as it stands inside quotation marks in a header."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def answer_refusal(refused: status.Refused) -> Answer:
@@ -171,14 +178,16 @@ class Api:
         call = self._optioned(request, verb, call)
         found = self._write(request, target, verb, (form, call))
         self._cascades.settle(call)
-        return found
+        warnings = tuple(f'299 - "{escaped(text)}"' for text in call.reading.warnings)
+        return replace(found, warnings=warnings) if warnings else found
 
     def _optioned(self, request: Request, verb: str, call: Call) -> Call:
         """The call with the options that the query of a write asks for. Raises a 422."""
         kind = request.content_type.partition(";")[0].strip() if verb == "patch" else ""
         found = options_of(verb, request.query, request.user_agent, kind)
         manager = found.manager if self.manages else None
-        return replace(call, dry_run=found.dry_run, manager=manager, force=found.force)
+        how = Reading(found.validation)
+        return replace(call, dry_run=found.dry_run, manager=manager, force=found.force, reading=how)
 
     def _missing(self, group: str) -> status.Refused:
         """The 404 of what a group does not serve: built-in groups answer with a Status, others are no route at all."""

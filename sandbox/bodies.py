@@ -1,17 +1,55 @@
 """Bodies of writes are brought into the stored form: what fits the kind, with clean metadata."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import msgspec
 
 from . import checks, conversion, metadata, protobuf, status
+from .options import Validation
 from .resources import Resource
+from .schemas import Conformer, says_nothing
 
 
-def bare(resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body without apiVersion and kind, which must fit, and with clean metadata."""
+@dataclass(frozen=True)
+class Reading:
+    """How a body is read: what becomes of unknown fields, the warnings about them, and whether an apply made it."""
+
+    validation: Validation = "Warn"
+    applied: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+PLAIN: Final = Reading(validation="Ignore")
+
+
+def _conformed(resource: Resource, body: Mapping[str, Any], how: Reading) -> dict[str, Any]:
+    """The body without fields that its kind does not have, with the defaults of its schema.
+
+    Raises a 400 for unknown fields where they are not allowed.
+    """
+    if resource.custom and says_nothing(resource.schema):
+        return dict(body)
+    conformer = Conformer(nulls=how.applied)
+    if resource.schema is not None:
+        found = conformer.whole(resource.schema, dict(body), resource.shape.fields["metadata"])
+    else:
+        found = conformer.declared(resource.shape, dict(body), "")
+    words = [f'unknown field "{path}"' for path in sorted(conformer.unknown)]
+    if words and how.validation == "Strict":
+        fault = f"strict decoding error: {', '.join(words)}"
+        head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        raise status.Mistyped(f"{head}: {fault}", fault)
+    if how.validation == "Warn":
+        how.warnings.extend(word for word in words if word not in how.warnings)
+    return found
+
+
+def bare(resource: Resource, body: Mapping[str, Any], how: Reading = PLAIN) -> dict[str, Any]:
+    """The body without apiVersion and kind, which must fit, in the form of its kind and with clean metadata."""
     _check_kind(resource, body)
+    body = _conformed(resource, body, how)
     new = {"metadata": metadata.clean(resource, body.get("metadata"))}
     stored = conversion.inward(resource, body)
     # Unknown fields of built-in kinds are dropped, as Go's decoder does (here on the top level only).

@@ -132,9 +132,9 @@ def prohibited(field: str, message: str) -> Cause:
     return Cause("FieldValueForbidden", f"Forbidden: {message}", field)
 
 
-def unsupported(field: str, value: Any, choices: Sequence[str]) -> Cause:
+def unsupported(field: str, value: Any, choices: Sequence[Any]) -> Cause:
     """A field whose value is none of the choices."""
-    known = ", ".join(f'"{choice}"' for choice in choices)
+    known = ", ".join(quoted(choice) for choice in choices)
     return Cause("FieldValueNotSupported", f"Unsupported value: {quoted(value)}: supported values: {known}", field)
 
 

@@ -7,7 +7,9 @@ from . import definitions, metadata
 from .checks import problems
 from .defaults import complete
 from .resources import Resource
+from .schemas import says_nothing
 from .status import Cause, Refused, conflict, invalid, wrong
+from .validation import violations
 
 _STATUS_KEEPS: Final = {"pods": "ownerReferences", "deployments.apps": "labels"}
 
@@ -82,7 +84,18 @@ def prepare(resource: Resource, old: Mapping[str, Any], new: dict[str, Any], sub
     return found
 
 
-def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def schema_problems(resource: Resource, body: Mapping[str, Any], subresource: str = "") -> list[Cause]:
+    """What the schema of a custom kind says to a body; the status endpoint looks at nothing but the status."""
+    schema = resource.schema
+    if schema is None or says_nothing(schema):
+        return []
+    if subresource == "status":
+        found = (schema.get("properties") or {}).get("status")
+        return violations(found, body["status"], "", "status") if found and "status" in body else []
+    return violations(schema, {key: value for key, value in body.items() if key != "metadata"})
+
+
+def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any], subresource: str = "") -> None:
     """Raise a 422 that names every fault of a prepared update."""
     plain = metadata.problems(resource, new["metadata"])
     changed = metadata.update_problems(old["metadata"], new["metadata"])
@@ -91,6 +104,10 @@ def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         # The server checks again there; its message drops the repetition, its causes do not.
         causes += [*plain, *changed, *plain]
     causes += problems(resource, new)
+    if found := schema_problems(resource, new, subresource):
+        # What was wrong before the schema changed may stay so, as long as it is not touched.
+        known = schema_problems(resource, old, subresource)
+        causes += [cause for cause in found if cause not in known]
     if causes:
         raise invalid(resource.subject, new["metadata"].get("name", ""), causes)
 

@@ -1,7 +1,7 @@
 """The write verbs change the store by the API server's rules: create, replace, patch, delete."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -46,6 +46,7 @@ class Call:
     manager: str | None = "sandbox"
     through: str = ""
     force: bool = False
+    reading: bodies.Reading = bodies.PLAIN
 
     def writer(self, target: "Target") -> Writer | None:
         """Who the managed fields of a write belong to."""
@@ -84,7 +85,7 @@ class Verbs:
 
     def create(self, target: Target, body: Mapping[str, Any], call: Call) -> Stored:
         """Store a new object. A missing name is generated; a taken one is a 409."""
-        return self._create(target, bodies.bare(target.resource, body), call)
+        return self._create(target, bodies.bare(target.resource, body, call.reading), call)
 
     def _create(
         self, target: Target, new: dict[str, Any], call: Call, managers: ownership.Managers | None = None
@@ -107,6 +108,7 @@ class Verbs:
             managing.created(resource, new, writer)
         defaults.fill(resource, new)
         causes = metadata.problems(resource, new["metadata"])
+        causes += updating.schema_problems(resource, new)
         causes += checks.problems(resource, new)
         if causes:
             raise status.invalid(resource.subject, name, causes)
@@ -117,7 +119,7 @@ class Verbs:
     def replace(self, target: Target, body: Mapping[str, Any], call: Call) -> tuple[Stored, bool]:
         """Store the given state (PUT); also tells whether the object is new (some kinds are created by PUT)."""
         resource = target.resource
-        new = bodies.bare(resource, body)
+        new = bodies.bare(resource, body, call.reading)
         _named(target, new)
         if new["metadata"].get("namespace", target.namespace) != target.namespace:
             raise status.bad_request(_FOREIGN_NAMESPACE)
@@ -148,7 +150,7 @@ class Verbs:
         if resource.custom:
             bodies.check_custom(resource, patched)
         try:
-            new = bodies.bare(resource, patched)
+            new = bodies.bare(resource, patched, call.reading)
         except status.Mistyped as fault:
             shown = msgspec.json.encode(patched).decode()
             raise status.invalid(status.Subject("", "", ""), "", [status.wrong("patch", shown, fault.words)]) from None
@@ -168,7 +170,7 @@ class Verbs:
         live = {} if stored is None else {**head, **conversion.outward(resource, stored.decode())}
         writer = Writer(call.manager or "", resource.group_version, call.through or target.subresource, call.now)
         found = managing.applied(resource, live, config, writer, force=call.force)
-        new = bodies.bare(resource, {**found.body, **head})
+        new = bodies.bare(resource, {**found.body, **head}, replace(bodies.PLAIN, applied=True))
         if stored is not None:
             return self._update(target, stored, new, call, found.managers), False
         name = _named(target, new)
@@ -238,7 +240,7 @@ class Verbs:
         new["metadata"]["resourceVersion"] = str(stored.version)
         given = managing.take_entries(new)
         found = updating.prepare(resource, old, new, target.subresource)
-        updating.check(resource, old, found)
+        updating.check(resource, old, found, target.subresource)
         managing.take_entries(found)
         if managers is not None:
             managing.keep_entries(found, managers)

@@ -249,4 +249,7 @@ def _suffix() -> str:
 
 def _response(answer: Answer) -> web.Response:
     headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private", **answer.headers}
-    return web.Response(status=answer.code, body=answer.body, headers=headers)
+    response = web.Response(status=answer.code, body=answer.body, headers=headers)
+    for warning in answer.warnings:
+        response.headers.add("Warning", warning)
+    return response
