@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ..client.discovery import Discovery
 from ..client.errors import APIError, RequestError
-from ..client.resources import Resource
+from ..client.resources import Key, Resource
 from ..controller.controller import Controller, Watched
 from ..controller.gating.peering import Peering
 from ..controller.gating.peers import GROUPS
@@ -133,8 +133,9 @@ class Observation:
             if text not in self._warned:
                 logger.warning("%s", text)
         self._warned = frozenset(warnings)
-        # A group that could not be asked is not a group that is gone.
-        unknown = {place[0] for place in self._served if self._is_unknown(place[0])}
+        # A group that could not be asked is not a group that is gone, nor is a kind that is defined: a server that has just
+        # been started tells of its own groups first.
+        unknown = {place[0] for place in self._served if self._is_unknown(place[0]) or self._is_defined(place[0])}
         self._found = found.watched | unknown
         unknown = {resource for resource in self._peerings if self._is_unknown(resource)}
         self._peerings = frozenset(resource for resource in resources if resource.group in GROUPS) | unknown
@@ -168,6 +169,13 @@ class Observation:
     def _is_unknown(self, resource: Resource) -> bool:
         failures = self.discovery.failures
         return resource.group in failures or resource.api_version in failures
+
+    def _is_defined(self, resource: Resource) -> bool:
+        """Whether there is a definition by which a resource is served."""
+        name = f"{resource.plural}.{resource.group}"
+        found = None if self._crds is None else self._crds.store.get(Key(None, name))
+        versions = [] if found is None else found.body().get("spec", {}).get("versions") or []
+        return any(version.get("name") == resource.version and version.get("served") for version in versions)
 
     def _serve(self, resource: Resource, namespace: str | None) -> None:
         logger.debug("Starting the watch-stream for %r %s.", resource, _where(namespace))

@@ -1,7 +1,10 @@
 """Several replicas of an operator on one server: one acts, the others stand by, and take over."""
 
 import asyncio
+import itertools
 import logging
+import os
+import random
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,10 +25,12 @@ from ctl.runtime import clock
 from ctl.runtime.clock import iso
 
 from .lines import Line, a_line
-from .world import KEX, Calls, Running, World, crd, quick, rest
+from .world import KEX, PLAIN, Calls, Running, World, crd, quick, rest
 
 pytestmark = pytest.mark.virtual_time
 
+LOSSES = int(os.environ.get("SOAK_LOSSES", "20"))
+"""How many leaders are lost in the test of many."""
 LEASE = {"leader_elect": True, "lease_name": "op", "lease_namespace": "default"}
 
 
@@ -546,3 +551,109 @@ async def test_a_pause_resets_nothing_and_a_loss_while_pausing_is_a_loss(world: 
         assert b.calls.names == ["startup", "standby", "leading"]
         await record(None)
         await world.until(lambda: b.calls.count("resume one"))
+
+
+async def test_of_many_leaders_that_are_lost_no_two_ever_write(world: World) -> None:
+    """The leader is killed, cut off, or told to stop, in turns; the server's log of writes has each leader's in one piece."""
+    loop = asyncio.get_running_loop()
+    rng = random.Random(7)
+    waits: list[float] = []
+
+    def declare(replica: Replica) -> None:
+        @ctl.timer(KEX.plural, interval=0.5, registry=replica.registry, id="beat")
+        async def beat(patch: Any, **_: Any) -> None:
+            patch.status["beat"] = f"{replica.name} {loop.time()}"
+
+    async with AsyncExitStack() as stack:
+        alive: dict[str, Replica] = {}
+        numbers = itertools.count()
+
+        async def another() -> Replica:
+            line = await stack.enter_async_context(a_line(world.sandbox.url))
+            replica = Replica(world, f"r{next(numbers)}", line)
+            declare(replica)
+            replica.start()
+            await replica.ready()
+            alive[replica.name] = replica
+            return replica
+
+        for name in ("one", "two"):
+            await world.create(name)
+        for _ in range(3):
+            await another()
+        for lost in range(LOSSES):
+            await world.until(lambda: _leader(alive) is not None, 100)
+            leader = _leader(alive)
+            assert leader is not None
+            await rest(rng.uniform(0.5, 10))
+            del alive[leader.name]
+            began = loop.time()
+            match rng.choice(["kill", "kill", "cut", "stop"]):
+                case "kill":
+                    await leader.kill()
+                case "cut":
+                    leader.line.cut()
+                case _:
+                    await leader.stop()
+            await world.until(lambda: _leader(alive) is not None, 100)
+            waits.append(loop.time() - began)
+            if not leader.ran.task.done():
+                await leader.kill()
+            if lost < LOSSES - 1:
+                await another()
+        for replica in alive.values():
+            await replica.stop()
+    assert max(waits) < 15 + 5
+    bodies = [log.json() for log in world.writes() if log.path.endswith("/status")]
+    beats = [body["status"]["beat"].split() for body in bodies if "beat" in body["status"]]
+    writers = [name for name, _ in itertools.groupby(name for name, _ in beats)]
+    assert len(writers) == len(set(writers)) > LOSSES
+    moments = [float(at) for _, at in beats]
+    assert all(later >= earlier - 0.5 for earlier, later in itertools.pairwise(moments))
+
+
+def _leader(alive: dict[str, Replica]) -> Replica | None:
+    leading = [replica for replica in alive.values() if replica.calls.names[-1:] and "leading" in replica.calls.names]
+    return leading[0] if leading else None
+
+
+async def test_a_thousand_busy_handlers_do_not_hold_up_the_end_nor_the_release(world: World) -> None:
+    loop = asyncio.get_running_loop()
+    busy = asyncio.Event()
+    cut = 0
+
+    async with crew(world, "a", "b") as (a, b):
+
+        @ctl.on.create(PLAIN.plural, registry=a.registry, id="busy")
+        async def work(**_: Any) -> None:
+            nonlocal cut
+            try:
+                await busy.wait()
+            except asyncio.CancelledError:
+                cut += 1
+                raise
+
+        a.start()
+        await a.ready()
+        await a.leads()
+        b.start()
+        await b.ready()
+        mine = asyncio.create_task(asyncio.sleep(3600), name="the program's own")
+        for number in range(1000):
+            world.sandbox.create(
+                {
+                    "apiVersion": PLAIN.api_version,
+                    "kind": PLAIN.kind,
+                    "metadata": {"name": f"n{number}", "namespace": "default"},
+                    "spec": {},
+                }
+            )
+        await rest(10)
+        began = loop.time()
+        await a.stop()
+        assert loop.time() - began < 10
+        assert cut == 1000
+        await world.until(lambda: b.calls.count("leading"), 1)
+        assert a.calls.names[-2:] == ["standby", "cleanup"]
+        assert not mine.done()
+        mine.cancel()
