@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .cli.alias import install_as_kopf
     from .client.access import load_access
     from .client.errors import AlreadyExists, APIError, Conflict, Forbidden, Invalid, NotFound, RequestError
+    from .client.fence import NotLeading
     from .client.objects import Object
     from .client.resources import Key, Resource
     from .client.rest import Client
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from .controller.cached import CachedClient, Change, KeepsChanging, Written
     from .controller.conditions import Condition
     from .controller.context import Context
+    from .controller.gating.leadership import Leadership, LeadershipSettings
+    from .controller.gating.leases import LeaseRules
     from .controller.manager import Manager, Stage
     from .controller.ownership import OwnershipError
     from .controller.reconciler import Attempt
@@ -157,6 +160,9 @@ __all__ = [
     "KeepsChanging",
     "Key",
     "Labels",
+    "Leadership",
+    "LeadershipSettings",
+    "LeaseRules",
     "LocalObjectLogger",
     "LogFormat",
     "Logger",
@@ -167,6 +173,7 @@ __all__ = [
     "MultiDiffBaseStorage",
     "MultiProgressStorage",
     "NotFound",
+    "NotLeading",
     "Object",
     "ObjectLogger",
     "ObjectReference",
