@@ -78,7 +78,9 @@ e2e: $(STAMP) ## Run the conformance suite and whole operators against a real ku
 bench: $(STAMP) ## Measure the hot paths and print the figures
 	$(BIN)/pytest tests/bench -s --override-ini=python_files='bench_*.py' --timeout=600 $(PYTEST_ARGS) || test $$? = 5
 
-soak: $(STAMP) ## Run what takes long: ten thousand worlds of leases, five thousand random lives of objects
+soak: $(STAMP) ## Run what takes long: every operator under Kopf and ctl on both servers, ten thousand worlds of leases, five thousand random lives of objects
+	$(BIN)/python e2e/operators/kopfenv.py
+	PARITY_EVERYWHERE=1 $(BIN)/pytest e2e/parity --timeout=3600 $(PYTEST_ARGS)
 	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/gating/test_leases.py tests/controller/gating/test_partitions.py tests/handlers/test_convergence.py \
 	  tests/controller/test_cached.py tests/controller/test_serve.py \
 	  --timeout=3600 $(PYTEST_ARGS)

@@ -1,13 +1,17 @@
 """The same operators under Kopf and under ctl: what they are told and what they leave behind is the same, or documented."""
 
 import asyncio
+import dataclasses
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conformance.api import Api
 from conformance.spaces import DEFINITIONS, established
+from operators.kopfenv import kopf_python
 from parity.catalogue import SCENARIOS
 from parity.comparing import compared
 from parity.definitions import DEFINED
@@ -50,11 +54,27 @@ async def test_both_do_the_same(fruits: Target, tmp_path: Path, name: str) -> No
     recordings = await played(scenario, fruits, tmp_path)
     found = compared(recordings["kopf"], recordings["ctl"], ordered=scenario.ordered)
     meant = [*EXPECTED.get(name, ()), *EVERYWHERE]
-    new = {path: text for path, text in found.items() if not any(one.covers(path) for one in meant)}
+    new = {path: text for path, text in found.items() if not any(one.covers(path, text) for one in meant)}
     shown = "\n".join(f"  {path}\n      {text}" for path, text in new.items())
     assert not new, f"{len(new)} differences that are not documented (`parity/expected.py`):\n{shown}"
-    idle = [one for one in EXPECTED.get(name, ()) if not any(one.covers(path) for path in found)]
+    idle = [one for one in EXPECTED.get(name, ()) if not any(one.covers(path, text) for path, text in found.items())]
     assert not idle, f"These differences occur no more; take them out of `parity/expected.py` and the document: {idle}"
+
+
+async def test_a_kopf_that_is_installed_beside_is_passed_over(fruits: Target, tmp_path: Path) -> None:
+    if fruits.name == "real" and not EVERY:
+        pytest.skip("The server does not matter.")
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    where = "import kopf, pathlib; print(pathlib.Path(kopf.__file__).parent)"
+    package = subprocess.run(
+        [kopf_python(), "-c", where], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    (beside / "kopf").symlink_to(package.strip())
+    scenario = dataclasses.replace(SCENARIOS["library"], environment={"PYTHONPATH": str(beside)})
+    recordings = await played(scenario, fruits, tmp_path)
+    assert compared(recordings["kopf"], recordings["ctl"]) == {}
+    assert "Starting Kopf" not in recordings["ctl"].output
 
 
 def test_each_expected_difference_is_documented() -> None:
@@ -62,6 +82,19 @@ def test_each_expected_difference_is_documented() -> None:
     listed = {one.anchor for several in (*EXPECTED.values(), EVERYWHERE) for one in several}
     missing = {anchor for anchor in listed if f'<a id="{anchor}"></a>' not in text}
     assert not missing, f"docs/compatibility.md has no anchors {sorted(missing)}"
+
+
+def test_what_the_document_refers_to_is_there() -> None:
+    text = DOCUMENT.read_text()
+    scenarios = set(re.findall(r"`parity:(\w+)`", text))
+    assert scenarios <= set(SCENARIOS), scenarios - set(SCENARIOS)
+    files = set(re.findall(r"`((?:tests|e2e)/[\w/]+\.py)`", text))
+    assert not {name for name in files if not (DOCUMENT.parents[1] / name).exists()}
+
+
+def test_each_scenario_is_referred_to() -> None:
+    text = DOCUMENT.read_text()
+    assert not {name for name in SCENARIOS if f"`parity:{name}`" not in text}
 
 
 def test_each_expectation_belongs_to_a_scenario() -> None:

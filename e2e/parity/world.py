@@ -173,7 +173,7 @@ class World:
         """A body: parts that are no stanzas of their own go into its metadata."""
         version, kind = KINDS[plural or self.plural]
         stanzas = {key: parts.pop(key) for key in ("data", "status", "stringData", "type", "extra") if key in parts}
-        body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, **parts}, **stanzas}
+        body: Body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, **parts}, **stanzas}
         return body if spec is None else {**body, "spec": spec}
 
     async def create(

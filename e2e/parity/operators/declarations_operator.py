@@ -42,7 +42,6 @@ CASES = {
     "old of a creation": lambda: kopf.on.create("apples", field="f", old=1, registry=registry)(fn),
     "retries of an event": lambda: kopf.on.event("apples", retries=1, registry=registry)(fn),
     "operations of none": lambda: kopf.on.validate("apples", operations=[], registry=registry)(fn),
-    "two sources": lambda: kopf.operator(namespaces=["a"], clusterwide=True).send(None),
     "an annotations prefix of nothing": lambda: kopf.AnnotationsProgressStorage(prefix=""),
     "a worker less than one": lambda: setattr(kopf.OperatorSettings().execution, "max_workers", 0),
     "a lifecycle": lambda: kopf.get_default_lifecycle()([], state={}),

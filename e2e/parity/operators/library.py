@@ -4,7 +4,6 @@ import functools
 from typing import Any
 
 import kopf
-
 from kopf.on import create, update
 
 

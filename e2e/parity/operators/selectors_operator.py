@@ -8,7 +8,9 @@ GROUP = "parity.ctl.test"
 
 def told(how):
     def handler(**kwargs):
-        record(how, {name: kwargs[name] for name in ("resource", "name", "body", "labels")})
+        # Streams of two versions are told side by side.
+        each = f"{how} {kwargs['resource'].version}" if how == "callable" else how
+        record(each, {name: kwargs[name] for name in ("resource", "name", "body", "labels")})
 
     return handler
 

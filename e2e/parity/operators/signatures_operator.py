@@ -6,46 +6,47 @@ import inspect
 import kopf
 from recording import record
 
+# These are shown by use: who declares handlers with all options, and who runs operators.
+DECORATORS = {"daemon", "timer", "index", "subhandler", "register", "operator", "run", "spawn_tasks"}
+
 
 def default(value):
     if value is inspect.Parameter.empty:
         return "(none)"
-    if isinstance(value, (type(None), bool, int, float, str, tuple, frozenset)):
+    if isinstance(value, (type(None), bool, int, float, str)):
         return repr(value)
     return "(something)"
 
 
 def parameters(fn):
-    try:
-        found = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return "(unknown)"
-    return [f"{one.name}: {one.kind.name} = {default(one.default)}" for one in found if one.name != "self"]
+    found = [one for one in inspect.signature(fn).parameters.values() if one.name != "self"]
+    # Kopf names its private ones so that no caller can.
+    told = [f"{one.name}: {one.kind.name} = {default(one.default)}" for one in found if "__" not in one.name]
+    return sorted(told) if all(one.kind is one.KEYWORD_ONLY for one in found) else told
 
 
-def described(value):
+def described(name, value):
     if isinstance(value, enum.EnumMeta):
-        return {member.name: repr(member.value) for member in value}
+        return (
+            {member.name: repr(member.value) for member in value}
+            if name != "LogFormat"
+            else [one.name for one in value]
+        )
     if inspect.isclass(value) and issubclass(value, Exception):
-        return {"bases": sorted(base.__name__ for base in value.__mro__), "parameters": parameters(value)}
-    if inspect.isfunction(value):
+        return sorted(base.__name__ for base in value.__mro__)
+    if inspect.isfunction(value) and name not in DECORATORS:
         return {"async": inspect.iscoroutinefunction(value), "parameters": parameters(value)}
-    return "a class" if inspect.isclass(value) else "a value"
+    return "a name"
 
 
-LATER = {"Webhook", "Admission"}
-
-for name in sorted(kopf.__all__) + ["harmonize_naming", "adjust_namespace"]:
+for name in sorted([*kopf.__all__, "harmonize_naming", "adjust_namespace"]):
     if not name.startswith("Webhook"):
-        record(name, {}, is_=described(getattr(kopf, name)))
-for name in ("startup", "cleanup", "login", "probe", "resume", "create", "update", "delete", "field", "index", "event"):
-    record(f"on.{name}", {}, is_=described(getattr(kopf.on, name)))
-for name in ("daemon", "timer", "subhandler", "register"):
-    record(f"on.{name}", {}, is_=described(getattr(kopf.on, name)))
+        record(name, {}, is_=described(name, getattr(kopf, name)))
 for name in ("all_at_once", "one_by_one", "randomized", "shuffled", "asap"):
     record(f"lifecycles.{name}", {}, is_=callable(getattr(kopf.lifecycles, name)))
-for cls in (kopf.ConnectionInfo, kopf.AiohttpSession, kopf.Resource, kopf.TemporaryError, kopf.Patch, kopf.DiffItem):
+for cls in (kopf.ConnectionInfo, kopf.AiohttpSession, kopf.Patch, kopf.DiffItem):
     record(f"class.{cls.__name__}", {}, is_=parameters(cls))
+METHODS = ("fetch", "store", "purge", "touch", "clear", "flush", "build")
 for cls in (
     kopf.AnnotationsProgressStorage,
     kopf.StatusProgressStorage,
@@ -55,12 +56,8 @@ for cls in (
     kopf.StatusDiffBaseStorage,
     kopf.MultiDiffBaseStorage,
 ):
-    record(
-        f"class.{cls.__name__}",
-        {},
-        is_=parameters(cls),
-        methods=sorted(n for n in ("fetch", "store", "purge", "touch", "clear", "flush", "build") if hasattr(cls, n)),
-    )
+    methods = {method: parameters(getattr(cls, method)) for method in METHODS if hasattr(cls, method)}
+    record(f"class.{cls.__name__}", {}, is_=parameters(cls), methods=methods)
 settings = kopf.OperatorSettings()
 for group in (
     "process",

@@ -1,6 +1,8 @@
 """Scenarios of what runs beside changes: indices, daemons, timers, memories, activities, posts."""
 
+import json
 import urllib.request
+from typing import Any
 
 from parity.runs import Scenario
 from parity.world import World
@@ -125,9 +127,9 @@ async def probes(world: World) -> None:
     def fetch() -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
             body = answer.read().decode()
-            line = '{"handler": "answer", "object": null, "names": [], "types": {}, "kwargs": {}, "said": %s}\n'
+            line: dict[str, Any] = {"handler": "answer", "object": None, "names": [], "types": {}, "kwargs": {}}
             with world.recording.open("a") as file:
-                file.write(line % ("[%d, %s]" % (answer.status, body)))
+                file.write(json.dumps({**line, "said": [answer.status, json.loads(body)]}) + "\n")
 
     fetch()
     fetch()
