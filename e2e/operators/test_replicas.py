@@ -25,6 +25,7 @@ from ctl.sandbox import Sandbox
 
 FOLDER = Path(__file__).parent
 OPERATOR = FOLDER / "replica_operator.py"
+STUCK = FOLDER / "stuck_operator.py"
 CRD = FOLDER.parents[1] / "examples" / "01-minimal" / "crd.yaml"
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
 OBJECTS = 5
@@ -65,12 +66,12 @@ class Crew:
     members: dict[str, Operator] = field(default_factory=dict)
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def start(self, kubeconfig: Path | None = None) -> str:
+    def start(self, kubeconfig: Path | None = None, operator: Path = OPERATOR) -> str:
         """Start one more; gives its name."""
         name = f"r{next(self.numbers)}"
         command = ctl_command(
             *("run", "-n", self.examples.namespace, "--leader-elect", "--lease-name", "replicas"),
-            *("--lease-namespace", self.examples.namespace, str(OPERATOR)),
+            *("--lease-namespace", self.examples.namespace, str(operator)),
         )
         config = str(kubeconfig or self.ground.target.kubeconfig)
         self.members[name] = self.stack.enter_context(
@@ -254,6 +255,34 @@ async def test_when_the_api_server_is_restarted_under_them_one_leads_again(crew:
     await asyncio.sleep(1)
     assert all(member.process.poll() is None for member in crew.members.values())
     await crew.check()
+
+
+async def test_what_cannot_be_cancelled_ends_the_process_before_another_one_may_lead(
+    crew: Crew, tmp_path: Path
+) -> None:
+    server = urlsplit(crew.ground.target.url)
+    assert server.hostname is not None
+    assert server.port is not None
+    async with proxied(server.hostname, server.port) as proxy:
+        stuck = crew.start(kubeconfig=through(proxy, crew.ground.target, tmp_path / "cut-off"), operator=STUCK)
+        await crew.said(stuck, "sticking to n0")
+        proxy.close()
+        began = time.monotonic()
+        process = crew.members[stuck].process
+        assert await asyncio.to_thread(process.wait, 60) == 1
+        # The renew deadline, and no longer than the lease lasts.
+        assert time.monotonic() - began < DURATION + 0.5
+    assert (
+        "Error: The lease replicas/replicas was lost while what cannot be cancelled goes on"
+        in crew.members[stuck].text()
+    )
+
+
+async def test_threads_that_are_at_work_do_not_hold_up_the_end_nor_the_release(crew: Crew) -> None:
+    stuck = crew.start(operator=STUCK)
+    await crew.said(stuck, "sticking to n0")
+    assert await asyncio.to_thread(crew.members[stuck].stop) == 0
+    assert (await crew.lease())["holderIdentity"] == ""
 
 
 def through(proxy: Proxy, target: Target, kubeconfig: Path) -> Path:
