@@ -91,9 +91,35 @@ def diff(a: Any, b: Any, path: FieldPath = ()) -> Diff:
     return Diff(_differences(a, b, path))
 
 
+def unfulfilled(patch: Mapping[str, Any], found: Mapping[str, Any]) -> Diff:
+    """What a merge patch asked for and an object does not have: from the value that was asked for to the one that is there.
+
+    Metadata that the server keeps in a form of its own is not looked at: annotations, labels and finalizers that are empty.
+    """
+    return Diff(_unfulfilled(patch, found, ()))
+
+
 def reduce(d: Diff, path: FieldPath) -> Diff:
     """What differs at a field and under it; the fields of the items are relative to it."""
     return Diff(_reduced(d, path)) if path else d
+
+
+_NORMALISED = frozenset({("metadata", "annotations"), ("metadata", "labels"), ("metadata", "finalizers")})
+
+
+def _unfulfilled(patch: Mapping[str, Any], found: Any, path: FieldPath) -> Iterator[DiffItem]:
+    for key, wanted in patch.items():
+        where = (*path, key)
+        there = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(wanted, Mapping):
+            if wanted and not (there is None and all(value is None for value in wanted.values())):
+                yield from _unfulfilled(wanted, there, where)
+        elif wanted is None and there is not None:
+            yield DiffItem(DiffOperation.ADD, where, None, there)
+        elif there is None and wanted is not None and not (where in _NORMALISED and not wanted):
+            yield DiffItem(DiffOperation.REMOVE, where, wanted, None)
+        elif wanted is not None and there is not None and wanted != there:
+            yield DiffItem(DiffOperation.CHANGE, where, wanted, there)
 
 
 def _differences(a: Any, b: Any, path: FieldPath) -> Iterator[DiffItem]:

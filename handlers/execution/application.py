@@ -25,6 +25,7 @@ from ...client.objects import Object
 from ...client.patches import PatchError, copy, json_diff, json_patch
 from ...client.resources import Resource
 from ...client.rest import Client, ListOptions, PatchKind
+from ..causation.diffs import unfulfilled
 from ..causation.patch import Patch, PatchFn
 
 Logger = logging.Logger | logging.LoggerAdapter[Any]
@@ -80,6 +81,7 @@ class Writer:
             if status:
                 self.logger.debug("Merge-patching the status with: %r", status)
                 latest = await self._send(base, status, PatchKind.MERGE, "status")
+                self._compare(status, latest)
             if self.keep is not None:
                 await self.keep(latest)
             if merge:
@@ -87,6 +89,7 @@ class Writer:
                 # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
                 merge["metadata"] = {**(merge.get("metadata") or {}), "uid": base.uid}
                 latest = await self._send(base, merge, PatchKind.MERGE)
+                self._compare({key: value for key, value in merge.items() if key != "metadata"}, latest)
             if patch.fns:
                 return await self._apply(latest, list(patch.fns), split=split)
         except NotFound:
@@ -96,6 +99,12 @@ class Writer:
                 raise
             return self._vanished()
         return latest, []
+
+    def _compare(self, patch: Mapping[str, Any], answer: Object) -> None:
+        """Say what the server did not take over, as it does with fields that are not in the resource's schema."""
+        left = unfulfilled(patch, answer.body()) if patch else ()
+        if left:
+            self.logger.warning("Merge-patching finished with inconsistencies: %r", tuple(left))
 
     def _vanished(self) -> tuple[None, list[PatchFn]]:
         self.logger.debug("Patching was skipped: the object does not exist anymore.")

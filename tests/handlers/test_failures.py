@@ -10,7 +10,7 @@ import pytest
 import ctl
 from ctl.sandbox import LoggedRequest
 
-from .world import FINALIZER, KEX, Calls, World, messages, rest
+from .world import FINALIZER, KEX, Calls, World, a_world, messages, rest
 
 pytestmark = pytest.mark.virtual_time
 
@@ -359,3 +359,44 @@ async def test_a_broken_stream_loses_nothing(world: World, calls: Calls) -> None
         for number in range(5):
             await world.handled(f"o{number}")
     assert sorted(calls.names) == [f"o{number}" for number in range(5)]
+
+
+PRUNING = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kopfexamples.kopf.dev}
+spec:
+  scope: Namespaced
+  group: kopf.dev
+  names: {kind: KopfExample, plural: kopfexamples, singular: kopfexample}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+          status: {type: object, properties: {known: {type: integer}}}
+"""
+
+
+async def test_what_the_server_prunes_is_told(calls: Calls, caplog: pytest.LogCaptureFixture) -> None:
+    async with a_world(definitions=[PRUNING]) as world:
+
+        @ctl.on.create(KEX.plural, id="create")
+        async def create(patch: ctl.Patch, **kwargs: Any) -> str:
+            patch.status["known"] = 1
+            calls("create", kwargs)
+            return "a result"
+
+        async with world.running():
+            await world.create()
+            await world.handled()
+        assert world.get()["status"] == {"known": 1}
+    [said] = [text for text in messages(caplog.records) if "inconsistencies" in text]
+    expected = "Merge-patching finished with inconsistencies: (('remove', ('status', 'create'), 'a result', None),)"
+    assert said == expected
+    assert len(calls) == 1

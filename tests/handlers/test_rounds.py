@@ -217,7 +217,9 @@ async def test_retries_and_their_records_without_any_touching(world: World, call
     async with world.running():
         await world.create()
         await rest()
-        assert world.record("first") == {
+        first_record = world.record("first")
+        assert list(first_record)[-1] == "seen"  # Kopf does not look at it
+        assert {key: value for key, value in first_record.items() if key != "seen"} == {
             "started": "2031-05-06T07:00:00.000000+00:00",
             "stopped": "2031-05-06T07:00:00.000000+00:00",
             "purpose": "create",

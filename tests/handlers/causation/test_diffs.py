@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.causation.diffs import Diff, DiffItem, DiffOperation, diff, reduce
+from ctl.client.patches import merge_patch
+from ctl.handlers.causation.diffs import Diff, DiffItem, DiffOperation, diff, reduce, unfulfilled
 from ctl.handlers.causation.fields import ensure, parse_field, remove, resolve
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -101,3 +102,24 @@ def test_setting_and_removing_at_a_path() -> None:
     assert target == {"a": {"b": 1}}
     with pytest.raises(ValueError, match="empty path"):
         ensure(target, (), 1)
+
+
+class TestUnfulfilled:
+    def test_what_is_there_as_asked_for_is_nothing(self) -> None:
+        patch = {"status": {"a": 1, "b": {"c": [1, None]}, "gone": None}, "spec": {}, "empty": {"x": None}}
+        assert not unfulfilled(patch, {"status": {"a": 1, "b": {"c": [1, None], "more": 2}, "else": 3}})
+
+    def test_what_was_pruned_changed_or_kept(self) -> None:
+        patch = {"status": {"pruned": {"deep": 1}, "changed": "1000m", "kept": None}}
+        assert unfulfilled(patch, {"status": {"changed": "1", "kept": "x"}}) == (
+            ("remove", ("status", "pruned", "deep"), 1, None),
+            ("change", ("status", "changed"), "1000m", "1"),
+            ("add", ("status", "kept"), None, "x"),
+        )
+
+    def test_empty_metadata_is_the_servers_business(self) -> None:
+        assert not unfulfilled({"metadata": {"annotations": {}, "labels": {}, "finalizers": []}}, {"metadata": {}})
+
+    @given(st.dictionaries(st.text(max_size=2), st.integers() | st.none() | st.dictionaries(st.text(max_size=2), st.none() | st.integers())), st.dictionaries(st.text(max_size=2), st.integers() | st.dictionaries(st.text(max_size=2), st.integers())))  # fmt: skip
+    def test_a_server_that_takes_everything_leaves_nothing(self, patch: Any, body: Any) -> None:
+        assert not unfulfilled(patch, merge_patch(body, patch))
