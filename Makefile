@@ -84,6 +84,8 @@ soak: $(STAMP) ## Run what takes long: every operator under Kopf and ctl on both
 	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/gating/test_leases.py tests/controller/gating/test_partitions.py tests/handlers/test_convergence.py \
 	  tests/controller/test_cached.py tests/controller/test_serve.py \
 	  --timeout=3600 $(PYTEST_ARGS)
+	SOAK_LOSSES=100 $(BIN)/pytest tests/handlers/test_leadership.py --timeout=3600 $(PYTEST_ARGS)
+	SOAK_KILLS=20 $(BIN)/pytest e2e/operators/test_replicas.py -s $(PYTEST_ARGS)
 
 wheel: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --outdir dist .

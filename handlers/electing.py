@@ -114,7 +114,7 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
     missing = [verb for verb in VERBS if not await rights.have(verb, LEASES, namespace)]
     if missing:
         rule = (
-            f"{{apiGroups: [{LEASES.group}], resources: [{LEASES.plural}], verbs: [{', '.join(VERBS)}, list, watch]}}"
+            f"{{apiGroups: [{LEASES.group}], resources: [{LEASES.plural}], verbs: [{', '.join(VERBS)}, watch]}}"
         )
         text = f"The right to {', '.join(missing)} leases in the namespace {namespace} is missing"
         if not candidacy.is_automatic:

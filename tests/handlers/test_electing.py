@@ -40,7 +40,7 @@ async def test_an_election_that_is_forbidden(
     access = Access(server=world.sandbox.url, credentials=Constant(bearer(await token_of(world, "nobody"))))
     async with Client(access) as client:
         candidacy = Candidacy(settings, world.registry, access, account=account(tmp_path))
-        rule = "apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update, list, watch]"
+        rule = "apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update, watch]"
         if asked:
             with pytest.raises(
                 AccessError, match="The right to get, create, update leases in the namespace default"
