@@ -14,6 +14,8 @@ class Expected:
     """The `<a id=...>` in the document."""
     added: bool = False
     """Kopf has nothing there."""
+    always: bool = True
+    """It occurs each time, whatever the server."""
 
     def covers(self, path: str, text: str) -> bool:
         """Whether this is the difference there."""
@@ -37,6 +39,10 @@ EXPECTED: dict[str, tuple[Expected, ...]] = {
     "live": (
         Expected("calls/one/deleted/*", "deletion-with-daemons"),
         Expected("logs/one/*", "deletion-with-daemons"),
+    ),
+    "pruned": (
+        # Where the server prunes.
+        Expected("calls/one/after/0/kwargs/*", "seen-before-pruned", always=False),
     ),
     "embedded_tasks": (
         Expected("calls/None/ended", "only-own-tasks"),

@@ -172,7 +172,9 @@ class World:
     def body(self, name: str, spec: Body | None = None, *, plural: str | None = None, **parts: Any) -> Body:
         """A body: parts that are no stanzas of their own go into its metadata."""
         version, kind = KINDS[plural or self.plural]
-        stanzas = {key: parts.pop(key) for key in ("data", "status", "stringData", "type", "extra") if key in parts}
+        stanzas: Body = {
+            key: parts.pop(key) for key in ("data", "status", "stringData", "type", "extra") if key in parts
+        }
         body: Body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, **parts}, **stanzas}
         return body if spec is None else {**body, "spec": spec}
 

@@ -39,7 +39,7 @@ async def cancelled(**kwargs):
 
 @kopf.daemon("apples")
 async def done(retry, patch, **kwargs):
-    record("done", {**kwargs, "retry": retry})
+    record("done", {**without(kwargs, "body", "status"), "retry": retry})
     patch.status["tries"] = retry + 1
     if retry < 2:
         raise kopf.TemporaryError("again", delay=0.1)
