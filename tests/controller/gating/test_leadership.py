@@ -314,6 +314,7 @@ async def test_metrics(sandbox: Sandbox) -> None:
         found = {sample.family.name: sample.value for sample in a.leadership.samples()}
         assert found["leader_election_master_status"] == 1
         assert found["ctl_leadership_seconds_left"] == pytest.approx(9, abs=2)
+        assert "rest_client_requests_total" in found, "renewals are requests like others"
 
 
 # Taking over.
