@@ -253,8 +253,8 @@ async def test_an_event_that_the_server_has_forgotten_is_written_anew(world: Wor
 def deny(world: World, monkeypatch: pytest.MonkeyPatch, *denied: tuple[str, str]) -> None:
     """Let access reviews refuse verbs of resources."""
 
-    def review(resource: Any, body: Any) -> dict[str, Any]:
-        answer = reviews.review(resource, body)
+    def review(resource: Any, body: Any, reviewer: Any) -> dict[str, Any]:
+        answer = reviews.review(resource, body, reviewer)
         asked = (body.get("spec") or {}).get("resourceAttributes") or {}
         if (asked.get("verb"), asked.get("resource")) in denied:
             answer["status"] = {"allowed": False}
