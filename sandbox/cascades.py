@@ -72,8 +72,11 @@ class Cascades:
         if change.type == "DELETED":
             self._released(change, call)
             self._orphaned(change.object.uid, call)
-        elif change.type == "MODIFIED":
+            return
+        if change.type == "MODIFIED":
             self._collect(change.bucket, change.key, call)
+        if change.object.owners:
+            self._unowned(change, call)
 
     # Definitions
 
@@ -145,10 +148,23 @@ class Cascades:
                 yield resource, stored
 
     def _orphaned(self, uid: str, call: Call) -> None:
-        """Delete the objects whose last living owner is gone."""
+        """Delete the objects whose last living owner is gone; others lose the reference to it."""
         for resource, stored in list(self._owned(uid)):
-            if not any(owner in self._living for owner in stored.owners):
+            if any(owner in self._living for owner in stored.owners):
+                self._verbs.edit(resource, stored, lambda body: _disown(body, uid), _collector(resource, call))
+            else:
                 self._delete(resource, stored, call)
+
+    def _unowned(self, change: Change, call: Call) -> None:
+        """Delete an object all of whose owners are absent, if they are of kinds that are served."""
+        if any(owner in self._living for owner in change.object.owners):
+            return
+        stored = self._store.bucket(change.bucket).objects.get(change.key)
+        if stored is None or stored.version != change.version or stored.terminating:
+            return
+        references = stored.decode()["metadata"].get("ownerReferences", ())
+        if all(self._registry.of_kind(one.get("apiVersion", ""), one.get("kind", "")) for one in references):
+            self._delete(self._registry.of_bucket(change.bucket), stored, call)
 
     def _collect(self, bucket: str, key: str, call: Call) -> None:
         """Serve the finalizers of an object that ask for orphaned or for deleted dependents."""
@@ -160,15 +176,24 @@ class Cascades:
         uid = stored.uid
         if deletion.ORPHAN in finalizers:
             for each, item in list(self._owned(uid)):
-                self._verbs.edit(each, item, lambda body: _disown(body, uid))
+                self._verbs.edit(each, item, lambda body: _disown(body, uid), _collector(each, call))
             self._drop_finalizer(resource, stored, deletion.ORPHAN)
         elif deletion.FOREGROUND in finalizers:
             held = False
             for each, item in list(self._owned(uid)):
-                gone = self._delete(each, item, call, "Foreground")
+                if self._kept(item, uid):
+                    self._verbs.edit(each, item, lambda body: _disown(body, uid), _collector(each, call))
+                    continue
+                gone = self._delete(each, item, call, "Foreground" if item.uid in self._dependents else None)
                 held = held or (not gone and _blocks(item, uid))
             if not held:
                 self._drop_finalizer(resource, stored, deletion.FOREGROUND)
+
+    def _kept(self, stored: Stored, uid: str) -> bool:
+        """Whether a dependent has another owner that is there to stay."""
+        others = [self._living[owner] for owner in stored.owners if owner != uid and owner in self._living]
+        found = (self._store.bucket(bucket).objects.get(key) for bucket, key in others)
+        return any(owner is not None and not _waits(owner) for owner in found)
 
     # Means
 
@@ -188,6 +213,16 @@ class Cascades:
 def _status(call: Call) -> Writer:
     """The API server itself, which writes the status of definitions."""
     return Writer("kube-apiserver", "apiextensions.k8s.io/v1", "status", call.now)
+
+
+def _collector(resource: Resource, call: Call) -> Writer:
+    """The controller manager, whose garbage collector changes references."""
+    return Writer("kube-controller-manager", resource.group_version, "", call.now)
+
+
+def _waits(stored: Stored) -> bool:
+    """Whether an object waits for its dependents to go."""
+    return stored.terminating and deletion.FOREGROUND in stored.decode()["metadata"].get("finalizers", ())
 
 
 def _respecified(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ class Conformer:
     def whole(self, schema: Schema, body: dict[str, Any], meta: Shape) -> dict[str, Any]:
         """The object in the form of its schema; apiVersion, kind and metadata belong to every object."""
         inner = {key: value for key, value in body.items() if key not in _HEAD}
-        head = {key: body[key] for key in _HEAD if key in body}
+        head: dict[str, Any] = {key: body[key] for key in _HEAD if key in body}
         if isinstance(head.get("metadata"), dict):
             head["metadata"] = self.declared(meta, head["metadata"], "metadata")
         # The order of the fields is that in which the server complains.

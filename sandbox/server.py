@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from .resources import Resource
 from .rights import Rights, User
 from .store import Store
 from .tokens import Tokens
-from .verbs import Target, Verbs
+from .verbs import Call, Target, Verbs
 from .watches import Hub
 from .wire import Listener, Wire, WireSettings
 
@@ -87,7 +87,7 @@ class Sandbox:
         self._api.manages = settings.managed_fields
         self._wire = Wire(self._api, self._hub, wiring)
         self._listener: Listener | None = None
-        call = self._wire.call()
+        call = self._call()
         for name in settings.namespaces:
             self._verbs.create(self._target("v1", "Namespace", None), {"metadata": {"name": name}}, call)
         self._cascades.settle(call)
@@ -116,6 +116,11 @@ class Sandbox:
     def watchers(self) -> int:
         """How many watches are open."""
         return len(self._hub)
+
+    def _call(self) -> Call:
+        """What a write from inside the process takes from the world."""
+        call = self._wire.call()
+        return call if self.settings.managed_fields else replace(call, manager=None)
 
     def _now(self) -> str:
         """The current second as the API writes it."""
@@ -186,8 +191,8 @@ class Sandbox:
         resource = resource_of(self.registry, manifest)
         given = (manifest.get("metadata") or {}).get("namespace") or "default"
         target = Target(resource, given if resource.namespaced else None)
-        stored = self._verbs.create(target, manifest, self._wire.call())
-        self._cascades.settle(self._wire.call())
+        stored = self._verbs.create(target, manifest, self._call())
+        self._cascades.settle(self._call())
         return {"apiVersion": resource.group_version, "kind": resource.kind, **stored.decode()}
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = "default") -> dict[str, Any] | None:
