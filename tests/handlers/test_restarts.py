@@ -1,11 +1,13 @@
 """What a finished handler saw outlives the process: a change between its end and a crash is told to it afterwards."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 import ctl
+from ctl.sandbox import LoggedRequest
 
 from .world import KEX, LAST, Calls, P, World, quick, rest
 
@@ -123,3 +125,75 @@ async def test_a_thousand_unchanged_objects_cost_nothing_at_a_restart(world: Wor
         await rest(30)
     assert len(world.writes()) == 500
     assert len(calls) == made
+
+
+@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_process_killed_between_any_two_writes(world: World, calls: Calls, number: int, lost: bool) -> None:
+    """Finalizer, status and commit of a checkpoint, of the round, of an update, of the deletion, release: killed after each.
+
+    With `lost` the process is killed before it has the answer of the write.
+    """
+
+    @ctl.on.create(KEX.plural, id="one")
+    async def one(patch: ctl.Patch, **kwargs: Any) -> str:
+        calls("one", kwargs)
+        patch.spec["merged"] = 1
+        return "result"
+
+    @ctl.on.create(KEX.plural, id="two")
+    async def two(**kwargs: Any) -> str:
+        await asyncio.sleep(2)
+        calls("two", kwargs)
+        return "result"
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(spec: Any, **kwargs: Any) -> None:
+        calls(f"update {spec['field']}", kwargs)
+
+    @ctl.on.delete(KEX.plural, id="gone")
+    async def gone(**kwargs: Any) -> str:
+        calls("gone", kwargs)
+        return "bye"
+
+    seen: list[LoggedRequest] = []
+    killed = asyncio.Event()
+
+    def later(request: LoggedRequest) -> bool:
+        if request not in seen:
+            seen.append(request)
+        if len(seen) > number:
+            killed.set()
+        return len(seen) > number
+
+    match = world.own_patches(when=later)
+    rule = (
+        world.sandbox.faults.lose_answer(match=match) if lost else world.sandbox.faults.refuse(match=match, times=None)
+    )
+
+    async def live() -> None:
+        await world.create()
+        await world.until(lambda: calls.count("two") >= 1)
+        await rest(5)
+        await world.patch({"spec": {"field": "other"}})
+        await world.until(lambda: calls.count("update other") >= 1)
+        await rest(5)
+        await world.delete()
+        await world.gone()
+
+    life = asyncio.create_task(live())
+    async with world.running() as running:
+        ended = asyncio.create_task(killed.wait())
+        await asyncio.wait({ended, life}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        await world.crash(running)
+    if rule in world.sandbox.faults.rules:
+        world.sandbox.faults.rules.remove(rule)
+    async with world.running():
+        await life
+    # All were called; none was called again but those of the round whose outcomes were not written yet.
+    assert set(calls.names) >= {"one", "two", "update other", "gone"}
+    again = {name for name in calls.names if calls.count(name) > 1}
+    assert len(again) <= 1 or again == {"one", "two"}
+    assert max(calls.count(name) for name in calls.names) <= 2
+    assert world.find() is None
