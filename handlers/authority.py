@@ -6,9 +6,10 @@ and indices warm, and starts nothing.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..controller.controller import Controller
 from ..controller.gating.gates import Copy, Gate, Heir, Turn
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.valve import Valve
@@ -73,6 +74,7 @@ class Authority:
         """Open while this operator acts."""
         self._in_term = False
         self._peers: Gate | None = None
+        self._controllers: Callable[[], Iterable[Controller[Any]]] = tuple
         self._lost = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._reconciler: ObjectReconciler | None = None
@@ -92,6 +94,10 @@ class Authority:
         self._peers = peers
         self._unsubscribe.append(peers.subscribe(lambda _: self._judge()))
         self._judge()
+
+    def oversee(self, controllers: Callable[[], Iterable[Controller[Any]]]) -> None:
+        """See to the ends of the attempts of these controllers too, which stand behind the same gate."""
+        self._controllers = controllers
 
     async def prepare(self) -> None:
         """Open the gate at once where there is no election. Raises ActivityError when a handler of `on.leading` fails for good."""
@@ -216,9 +222,11 @@ class Authority:
         """See to it that nothing that ran when leadership was lost goes on when others may lead."""
         rules = leadership.settings.rules
         left = rules.duration - rules.renew_deadline
+        others = asyncio.gather(*(controller.survivors(left / 2) for controller in self._controllers()))
         if acting:
             await asyncio.wait(acting, timeout=left / 2)
         survivors = [name for task, name in acting.items() if not task.done()]
+        survivors += [f"the reconciler of {key}" for keys in await others for key in keys]
         if not survivors:
             return
         error = StillActing(f"{leadership.settings.namespace}/{leadership.settings.name}", survivors)

@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..client.errors import APIError, RequestError
 from ..client.rest import Client
 from ..controller.builder import Assembly
 from ..controller.built import BuiltController
+from ..controller.controller import Controller
 from ..controller.gating.gates import Gate
 from ..controller.resolving import UnknownResource
 from ..informers.factory import Factory
@@ -109,6 +110,11 @@ class Controllers:
                 self._running.append(built)
                 logger.debug("The controller %s is started.", built.name)
                 return
+
+    @property
+    def controllers(self) -> tuple[Controller[Any], ...]:
+        """Those that have been started."""
+        return tuple(built.controller for built in self._running)
 
     async def stop(self, grace: float) -> None:
         """Stop them all at once, within about `grace` seconds."""

@@ -201,6 +201,7 @@ class _Operator:
         self.diagnostics.attach(Engine(client, factory, controller, reconciler, self._leadership, peering))
         cluster = Cluster(client, factory, authority.gate, self.scope.patterns)
         controllers = Controllers(declared(self.stage.registry), cluster, self.diagnostics.show)
+        authority.oversee(lambda: controllers.controllers)
         try:
             await reconciler.start()
             await controller.start()

@@ -89,7 +89,7 @@ class Crew:
         while not holds():
             logs = "\n".join(f"--- {name}:\n{member.text()[-6000:]}" for name, member in self.members.items())
             assert time.monotonic() < deadline, f"waited {seconds} s for {what}\n{logs}"
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
     async def lease(self) -> Body:
         """The spec of the Lease."""

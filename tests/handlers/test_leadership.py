@@ -1,6 +1,7 @@
 """Several replicas of an operator on one server: one acts, the others stand by, and take over."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import os
@@ -105,6 +106,10 @@ class Replica:
         await self.world.until(
             lambda: self.calls.names and self.calls.names[-1] != "standby" and "leading" in self.calls.names
         )
+
+    async def called(self, name: str, times: int) -> None:
+        """Wait until something was called so often."""
+        await self.world.until(lambda: self.calls.count(name) == times)
 
     async def stop(self) -> None:
         """Stop it gracefully."""
@@ -239,11 +244,11 @@ async def test_resume_handlers_run_once_in_each_term(world: World) -> None:
         for term in range(1, 4):
             a.line.cut()
             await b.leads()
-            await world.until(lambda term=term: b.calls.count("resume one") == term)
+            await b.called("resume one", term)
             a.line.mend()
             await rest(30)
             b.line.cut()
-            await world.until(lambda term=term: a.calls.count("resume one") == term)
+            await a.called("resume one", term)
             b.line.mend()
             await rest(30)
         assert not a.ran.task.done()
@@ -422,6 +427,29 @@ async def test_a_task_that_a_handler_left_behind_ends_the_operator(world: World)
         assert not mine.done()
         for task in (mine, left[0]):
             task.cancel()
+
+
+async def test_a_reconciler_that_ignores_its_cancellation_ends_the_operator(world: World) -> None:
+    free = asyncio.Event()
+
+    async with crew(world, "a") as (a,):
+
+        async def stubborn(key: Any, context: Any) -> None:
+            while not free.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await free.wait()
+
+        ctl.declare(ctl.controller("kopfexamples.kopf.dev").reconciles(stubborn), registry=a.registry)
+        a.start()
+        await a.ready()
+        await a.leads()
+        await world.create("one")
+        await rest(5)
+        a.line.cut()
+        with pytest.raises(StillActing, match="the reconciler of default/one"):
+            await a.ran.ended()
+        free.set()
+        await rest()
 
 
 async def test_what_can_be_cancelled_leaves_a_follower(world: World) -> None:
