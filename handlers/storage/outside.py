@@ -86,9 +86,9 @@ class ConfigMapProgressStorage(OutsideProgressStorage):
 
     def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
         """Gather a record."""
-        kept: Any = {
-            field: list(value) if field == "subrefs" else value for field, value in record.items() if value is not None
-        }
+        kept: Any = {name: value for name, value in record.items() if value is not None}
+        if "subrefs" in kept:
+            kept["subrefs"] = sorted(kept["subrefs"])
         self._own(body)[key] = kept
 
     def purge(self, *, key: str, body: Body, patch: Patch) -> None:
@@ -197,10 +197,10 @@ async def _delete(client: Client, name: str, namespace: str) -> None:
 
 
 def _decoded(configmap: dict[str, Any]) -> Records:
-    text = (configmap.get("data") or {}).get("records")
+    text = str((configmap.get("data") or {}).get("records"))
     try:
         records = json.loads(text)
-    except (TypeError, ValueError) as exc:
+    except ValueError as exc:
         raise StoredStateError(configmap, "the data 'records'", f"it is no JSON: {text!r}") from exc
     if not isinstance(records, dict):
         raise StoredStateError(configmap, "the data 'records'", f"it is no JSON object: {text!r}")
