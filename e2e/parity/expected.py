@@ -44,6 +44,7 @@ EXPECTED: dict[str, tuple[Expected, ...]] = {
         # Where the server prunes.
         Expected("calls/one/after/0/kwargs/*", "seen-before-pruned", always=False),
     ),
+    "prefix": (Expected("objects/apples/one/metadata/annotations/*/seen", "digest-of-the-seen", added=True),),
     "embedded_tasks": (
         Expected("calls/None/ended", "only-own-tasks"),
         Expected("order/None", "only-own-tasks"),

@@ -156,7 +156,7 @@ SCENARIOS = [
     Scenario(name="timers", play=timers, ordered=False),
     Scenario(name="idle", play=idle),
     Scenario(name="memos", play=memos),
-    Scenario(name="activities", play=activities, real=True),
+    Scenario(name="activities", play=activities),
     Scenario(name="failing_startup", play=failing_startup),
     Scenario(name="probes", play=probes, start=None),
     Scenario(name="posting", play=posting, real=True),

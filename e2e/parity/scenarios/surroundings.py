@@ -261,7 +261,7 @@ SCENARIOS = [
         exclusive=True,
         real=True,
     ),
-    Scenario(name="finalizers", play=finalizers, real=True),
+    Scenario(name="finalizers", play=finalizers),
     Scenario(name="superseding", play=superseding),
     Scenario(name="quick", operator="superseding", play=quick),
     Scenario(name="prefix", play=prefix),
