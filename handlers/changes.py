@@ -180,8 +180,7 @@ class Changes:
         cause.logger.debug(QUIET[cause.reason])
         outdated, compact, later = None, False, None
         if cause.reason is Reason.NOOP:
-            left = self._progression(cause, [])
-            left.purge(cause.body, self.patch, self.env.settings.persistence.progress_storage)
+            left = self._purge_left(cause)
             outdated = next((seen for seen in self.memory.seen if seen != cause.new), None)
             missed = None if outdated is not None else self._missed(left, cause.new)
             if missed is not None:
@@ -203,6 +202,15 @@ class Changes:
         if answer is None or answer is obj:
             return AT_ONCE if self.memory.fns else later
         return AT_ONCE
+
+    def _purge_left(self, cause: ChangingCause) -> Progression:
+        """Remove the records of an unfinished cycle. This is on the way of each event that changes nothing: mostly there are none."""
+        storage = self.env.settings.persistence.progress_storage
+        if not (self.memory.progress or self.patch or storage.may_hold(cause.body)):
+            return Progression(cause.reason)
+        left = self._progression(cause, [])
+        left.purge(cause.body, self.patch, storage)
+        return left
 
     def _keep(self, obj: Object, cause: ChangingCause, essence: BodyEssence) -> bool:
         room, known = self._baseline.room(len(obj.raw)), self.memory.known

@@ -96,6 +96,10 @@ class ConfigMapProgressStorage(OutsideProgressStorage):
         if self.fetch(key=key, body=body) is not None:
             del self._own(body)[key]
 
+    def may_hold(self, body: Body) -> bool:
+        """Whether anything was loaded or gathered for the object."""
+        return body.metadata.uid in self._known or body.metadata.uid in self._gathered
+
     def _own(self, body: Body) -> Records:
         uid = body.metadata.uid
         return self._gathered.setdefault(uid, dict(self._known.get(uid, {})))

@@ -65,6 +65,10 @@ class ProgressStorage(StanzaCleaning, metaclass=ABCMeta):
         """An essence without what this storage keeps on the object. The argument may be given back, but not changed."""
         return essence
 
+    def may_hold(self, body: Body) -> bool:
+        """Whether there may be a record of any handler: a cheap look before each of them is asked for. False is certain."""
+        return True
+
     def flush(self) -> None:
         """Write what was only gathered so far. By default nothing is gathered."""
         return
@@ -122,6 +126,11 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
                 patch.metadata.annotations[name] = value
             if present != value:
                 self.store_marker(prefix=self.prefix, body=body, patch=patch)
+
+    def may_hold(self, body: Body) -> bool:
+        """Whether there is any annotation with this prefix but those of what was handled last."""
+        own, others = f"{self.prefix}/", f"{self.prefix}/last-handled-"
+        return any(name.startswith(own) and not name.startswith(others) for name in body.metadata.annotations)
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
         """The essence without all annotations with this prefix."""
@@ -189,6 +198,10 @@ class StatusProgressStorage(ProgressStorage):
         elif resolve(body, self.touch_field) != value:
             ensure(patch, self.touch_field, value)
 
+    def may_hold(self, body: Body) -> bool:
+        """Whether the field is there."""
+        return resolve(body, self.field) is not None
+
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
         """The essence without the field."""
         cleared = _unshared(essence, self.field)
@@ -237,6 +250,10 @@ class MultiProgressStorage(ProgressStorage):
         """Touch the object in the way of each storage."""
         for storage in self.storages:
             storage.touch(body=body, patch=patch, value=value)
+
+    def may_hold(self, body: Body) -> bool:
+        """Whether any of the storages may hold a record."""
+        return any(storage.may_hold(body) for storage in self.storages)
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
         """The essence without what any of the storages keeps."""

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from ctl.client.patches import merge_patch
 from ctl.handlers.causation.patch import Patch
 from ctl.handlers.causation.views import Body, BodyEssence
 from ctl.handlers.storage.naming import StoredStateError
@@ -175,3 +176,14 @@ def test_flushing_reaches_every_storage_of_a_user() -> None:
     storage.flush()
     assert (one.flushed, two.flushed) == (1, 1)
     assert storage.clear(essence={"spec": {}}) == {"spec": {}}
+
+
+@pytest.mark.parametrize("storage", [AnnotationsProgressStorage(), StatusProgressStorage(), SmartProgressStorage()])
+def test_a_look_tells_whether_there_may_be_records(storage: ProgressStorage) -> None:
+    handled = {"kopf.zalando.org/last-handled-configuration": "{}", "kopf.zalando.org/last-handled-digest": "{}"}
+    body = Body({"metadata": {"name": "n", "annotations": {**handled, "others.io/a": "b"}}, "status": {"other": 1}})
+    assert not storage.may_hold(body)
+    writing = StatusProgressStorage() if type(storage) is SmartProgressStorage else storage
+    patch = Patch()
+    writing.store(key="id", record=ProgressRecord(retries=1), body=body, patch=patch)
+    assert storage.may_hold(Body(merge_patch(dict(body), patch)))
