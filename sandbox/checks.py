@@ -19,6 +19,10 @@ _TEXTS: Final[dict[str, tuple[str, ...]]] = {
 _ENCODED: Final = {"secrets": "data", "configmaps": "binaryData"}
 # Kinds with a template of pods that a selector has to find again.
 _SELECTING: Final = frozenset({"daemonsets.apps", "deployments.apps", "replicasets.apps", "statefulsets.apps"})
+_FROZEN: Final = (
+    *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type"),
+    *("eventTime", "action", "related", "reportingComponent", "reportingInstance"),
+)
 _EVENT_SOURCE: Final = ("reportingComponent", "reportingInstance", "action", "reason")
 
 
@@ -79,6 +83,14 @@ def _event(body: Mapping[str, Any]) -> list[Cause]:
         # Events of the newer shape say who did what; the older ones are not looked at.
         causes += [required(field) for field in _EVENT_SOURCE if not body.get(field)]
     return causes
+
+
+def frozen(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Cause]:
+    """What an update through the newer group of events changes in one, though only its series may change there."""
+    if resource.group != "events.k8s.io":
+        return []
+    changed = [field for field in _FROZEN if (old.get(field) or None) != (new.get(field) or None)]
+    return [wrong(field, new.get(field), "field is immutable") for field in changed]
 
 
 def _lease(spec: Mapping[str, Any]) -> list[Cause]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from . import definitions, metadata
-from .checks import problems
+from .checks import frozen, problems
 from .defaults import complete
 from .resources import Resource
 from .schemas import says_nothing
@@ -103,7 +103,7 @@ def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any], su
     if resource.custom:
         # The server checks again there; its message drops the repetition, its causes do not.
         causes += [*plain, *changed, *plain]
-    causes += problems(resource, new)
+    causes += [*problems(resource, new), *frozen(resource, old, new)]
     if found := schema_problems(resource, new, subresource):
         # What was wrong before the schema changed may stay so, as long as it is not touched.
         known = schema_problems(resource, old, subresource)
