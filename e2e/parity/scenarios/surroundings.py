@@ -113,6 +113,7 @@ async def quick(world: World) -> None:
     await world.called("slow", "slow")
     await world.spec("slow", field="b")
     await world.spec("slow", field="c")
+    await world.called("updated", "slow", spec={"field": "c"})
     await world.handled("slow", field="c")
 
 
