@@ -8,7 +8,7 @@ from .checks import frozen, problems
 from .defaults import complete
 from .resources import Resource
 from .schemas import says_nothing
-from .status import Cause, Refused, conflict, invalid, wrong
+from .status import Cause, Refused, Subject, conflict, invalid, wrong
 from .validation import violations
 
 _STATUS_KEEPS: Final = {"pods": "ownerReferences", "deployments.apps": "labels"}
@@ -103,7 +103,10 @@ def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any], su
     if resource.custom:
         # The server checks again there; its message drops the repetition, its causes do not.
         causes += [*plain, *changed, *plain]
-    causes += [*problems(resource, new), *frozen(resource, old, new)]
+    causes += problems(resource, new)
+    if touched := frozen(resource, old, new):
+        # Events are named by their older group there.
+        raise invalid(Subject("", "events", "Event"), new["metadata"].get("name", ""), touched)
     if found := schema_problems(resource, new, subresource):
         # What was wrong before the schema changed may stay so, as long as it is not touched.
         known = schema_problems(resource, old, subresource)

@@ -169,7 +169,10 @@ async def test_events_have_two_shapes(http: Http) -> None:
     _, new = await http("GET", "/apis/events.k8s.io/v1/namespaces/default/events/e")
     assert (new["apiVersion"], new["note"], new["regarding"]["name"]) == ("events.k8s.io/v1", "text", "p")
     path = "/apis/events.k8s.io/v1/namespaces/default/events/e"
-    assert (await http("PATCH", path, {"note": "other"}))[0] == 200
+    assert (await http("PATCH", path, {"note": "other"}))[0] == 422
+    old = "/api/v1/namespaces/default/events/e"
+    assert (await http("PATCH", old, {"message": "other"}))[1]["message"] == "other"
+    assert (await http("GET", path))[1]["note"] == "other"
     _, core = await http("GET", "/api/v1/events?fieldSelector=involvedObject.name%3Dp,source%3Dme")
     assert [item["message"] for item in core["items"]] == ["other"]
     foreign = {**event, "metadata": {"name": "f"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "x"}}
