@@ -226,6 +226,9 @@ class Changes:
             logger.debug("%s diff: %r", title, cause.diff)
         specs = self.env.registry.changing(cause)
         progression = self._progression(cause, specs)
+        if cause.reason is Reason.UPDATE and progression.seen:
+            # What handlers saw in another process is not what is to be handled now: they are told with the others.
+            progression.reopen({digest(state).hex() for state in (cause.new, *self.memory.seen)}, clock.now())
         for old, counts in progression.superseded.items():
             logger.info("%s", _superseded(old, cause.reason, counts))
         # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.
@@ -259,7 +262,7 @@ class Changes:
             record = None if self.memory.known.copied else storage.fetch(key=handler_id, body=cause.body)
             stored = None if record is None else from_record(record)
             known = remembered.get(handler_id)
-            if stored is None or (known is not None and known.retries > stored.retries):
+            if stored is None or (known is not None and known.newer_than(stored)):
                 return known
             return stored
 

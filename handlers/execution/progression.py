@@ -5,7 +5,7 @@ storages) for as long as the cycle is unfinished, so that another process, or Ko
 stopped. Time is an argument everywhere.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -47,6 +47,10 @@ class Progress:
     def due(self, now: datetime) -> bool:
         """An attempt may be made now."""
         return not self.finished and (self.delayed is None or self.delayed <= now)
+
+    def newer_than(self, other: "Progress") -> bool:
+        """Whether more was done since, or it was all begun anew."""
+        return (self.started, self.retries) > (other.started, other.retries)
 
     def shortened(self, longest: int | None) -> "Progress":
         """The same with a message of at most so many characters; None: as long as it is."""
@@ -208,6 +212,17 @@ class Progression:
             known = self.records[known_id]
             if known.finished and known.seen is None:
                 self.records[known_id] = replace(known, seen=seen)
+
+    def reopen(self, known: Collection[str], now: datetime) -> None:
+        """Let handlers that have finished on another state than those with these digests begin anew.
+
+        So do the handlers above them. Those of which it is not known what they saw stay as they are.
+        """
+        outdated = {one for one, was in self.records.items() if was.finished and not {was.seen} & {None, *known}}
+        while above := {one for one, was in self.records.items() if was.subrefs & outdated} - outdated:
+            outdated |= above
+        for one in outdated:
+            self.records[one] = Progress(started=now, purpose=self.purpose, subrefs=self.records[one].subrefs)
 
     @property
     def seen(self) -> frozenset[str]:

@@ -41,8 +41,52 @@ async def _crash_in_a_cycle(world: World, calls: Calls, reason: str) -> None:
         await world.crash(running)
 
 
-@pytest.mark.parametrize(("reason", "old"), [("create", {}), ("update", {"spec": {"field": 1}})])
-async def test_a_change_while_the_process_was_down(world: World, calls: Calls, reason: str, old: Any) -> None:
+async def test_a_change_before_a_creation_is_handled_while_the_process_was_down(world: World, calls: Calls) -> None:
+    """The creation goes on with those that are left; then all are told of a change since a state that nobody knows any more."""
+    assert await _changed_meanwhile(world, calls, "create") == [
+        ("slow create", 3, None),
+        ("quick update", 3, {}),
+        ("slow update", 3, {}),
+    ]
+    assert calls.count("quick create") == 1
+
+
+async def test_a_change_upon_a_change_while_the_process_was_down(world: World, calls: Calls) -> None:
+    """All are told of one change, from what was handled last: those that are left, and those that have finished with another state."""
+    assert await _changed_meanwhile(world, calls, "update") == [("quick update", 3, 1), ("slow update", 3, 1)]
+
+
+async def test_sub_handlers_that_saw_another_state_begin_anew_with_their_parents(world: World, calls: Calls) -> None:
+    @ctl.on.update(KEX.plural, id="parent")
+    async def parent(spec: Any, **_: Any) -> None:
+        calls("parent", {})
+
+        @ctl.subhandler(id="quick")
+        async def fast(**_: Any) -> None:
+            calls(f"quick {spec['field']}", {})
+
+        @ctl.subhandler(id="slow")
+        async def slow(retry: int, **_: Any) -> None:
+            if not retry:
+                raise ctl.TemporaryError("not yet", delay=100)
+            calls(f"slow {spec['field']}", {})
+
+    async with world.running() as running:
+        await world.create(spec={"field": 1})
+        await world.handled()
+        await world.patch({"spec": {"field": 2}})
+        await world.until(lambda: calls.count("quick 2") == 1)
+        await rest()
+        await world.crash(running)
+    await world.patch({"spec": {"field": 3}})
+    async with world.running():
+        await world.handled(seconds=600)
+        await rest(300)
+    assert calls.names == ["parent", "quick 2", "parent", "quick 3", "parent", "slow 3"]
+    assert world.is_clean()
+
+
+async def _changed_meanwhile(world: World, calls: Calls, reason: str) -> list[tuple[str, Any, Any]]:
     _declare(calls)
     await _crash_in_a_cycle(world, calls, reason)
     await world.patch({"spec": {"field": 3}})
@@ -50,11 +94,11 @@ async def test_a_change_while_the_process_was_down(world: World, calls: Calls, r
     async with world.running():
         await world.handled(seconds=600)
         await rest(300)
-    told = [(name, given["new"]["spec"]["field"]) for name, given in calls.made[before:]]
-    assert told == [(f"slow {reason}", 3), ("quick update", 3), ("slow update", 3)]
-    assert calls.of("quick update")[-1]["old"] == old
     assert world.is_clean()
-    assert calls.count("quick create") == 1
+    return [
+        (name, given["new"]["spec"]["field"], given["old"] and given["old"]["spec"]["field"])
+        for name, given in calls.made[before:]
+    ]
 
 
 async def test_a_way_back_while_the_process_was_down(world: World, calls: Calls) -> None:
