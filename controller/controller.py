@@ -8,12 +8,13 @@ from typing import Any, Generic, TypeVar
 
 from ..runtime.metrics import Sample
 from ..runtime.tasks import Tasks
-from ..workqueue import RateLimitingQueue, ShutDown
+from ..workqueue import RateLimitingQueue
 from .gating.gates import AlwaysOpen, Gate, Heir, Turn
 from .metrics import ControllerMetrics
 from .predicates import Predicate
 from .reconciler import Reason, Reconciler, as_function
 from .result import Result
+from .runners import Runners
 from .triggers import Trigger
 from .watching import Informed, Rules, Watch
 from .worker import Worker
@@ -102,7 +103,6 @@ class Controller(Generic[K]):
         self.metrics = ControllerMetrics(name, concurrency)
         self._gate: Gate = AlwaysOpen() if gate is None else gate
         self._worker = Worker(name, as_function(reconcile), self.queue, self.metrics, timeout=timeout)
-        self._slots = None if concurrency is None else asyncio.Semaphore(concurrency)
         self._heir: Heir | None = self._gate if isinstance(self._gate, Heir) else None
         # Whether the gate has opened and was not revoked since; and how many terms have begun.
         self._in_term = False
@@ -113,9 +113,8 @@ class Controller(Generic[K]):
         self._progress = asyncio.Event()
         self._tasks = Tasks(f"controller {name}")
         self._dispatcher: asyncio.Task[None] | None = None
-        # The attempt of each key in work.
-        self._running: dict[K, asyncio.Task[None]] = {}
-        # Those of them that a revocation has cancelled.
+        self._runners = Runners(self._tasks, self.queue, self._worker, self._may_begin, concurrency)
+        # The attempts that a revocation has cancelled.
         self._cut: dict[K, asyncio.Task[None]] = {}
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -203,7 +202,7 @@ class Controller(Generic[K]):
         self._unsubscribe = self._gate.subscribe(self._turned)
         if self._gate.is_open:
             self._begin_term()
-        self._dispatcher = self._tasks.spawn(self._dispatch(), name="dispatcher")
+        self._dispatcher = self._tasks.spawn(self._runners.dispatch(self._next), name="dispatcher")
 
     async def stop(self, grace: float = 30.0) -> None:
         """Stop within `grace` seconds and CANCEL_GRACE: end the watches, let the attempts and what waits be done, cancel the rest.
@@ -215,22 +214,12 @@ class Controller(Generic[K]):
         if self._dispatcher is not None and self._gate.is_open:
             await self.queue.shut_down_with_drain(grace)
         self.queue.shut_down()
-        if self._running and not self._gate.is_open:
-            await asyncio.wait(self._running.values(), timeout=grace)
+        if self._runners.running and not self._gate.is_open:
+            await asyncio.wait(self._runners.running.values(), timeout=grace)
         if self._unsubscribe is not None:
             self._unsubscribe()
+        self._runners.name()
         await self._tasks.stop(CANCEL_GRACE)
-
-    async def _dispatch(self) -> None:
-        while True:
-            if self._slots is not None:
-                await self._slots.acquire()
-            try:
-                key = await self._next()
-            except ShutDown:
-                return
-            task = self._running[key] = self._tasks.spawn(self._worker.work(key), name=f"attempt of {key}")
-            task.add_done_callback(partial(self._ended, key))
 
     async def _next(self) -> K:
         """Wait for a key that may be attempted now."""
@@ -248,25 +237,17 @@ class Controller(Generic[K]):
             # It was in hand when a term ended; the next one asks for everything anew.
             self.queue.done(key)
 
-    @property
-    def _is_ready(self) -> bool:
-        return self._gate.is_open and all(watch.synced.is_set() and not watch.held for watch in self._awaited)
+    def _may_begin(self) -> bool:
+        if not self._gate.is_open:
+            return False
+        return not self._awaited or all(watch.synced.is_set() and not watch.held for watch in self._awaited)
 
     async def _until_ready(self) -> None:
-        while not self._is_ready:
+        while not self._may_begin():
             await self._gate.wait_open()
             self._progress.clear()
-            if self._gate.is_open and not self._is_ready:
+            if self._gate.is_open and not self._may_begin():
                 await self._progress.wait()
-
-    def _ended(self, key: K, task: asyncio.Task[None]) -> None:
-        # The key may have been handed out again already: then the entry is of the next attempt.
-        if self._running.get(key) is task:
-            del self._running[key]
-        if self._cut.get(key) is task:
-            del self._cut[key]
-        if self._slots is not None:
-            self._slots.release()
 
     # The gate.
 
@@ -295,9 +276,14 @@ class Controller(Generic[K]):
         for watch in self._watches.values():
             if watch is not None and self._heir is not None:
                 watch.held = True
-        for key, task in self._running.items():
+        for key, task in self._runners.running.items():
             self._cut[key] = task
+            task.add_done_callback(partial(self._forget_cut, key))
             task.cancel()
+
+    def _forget_cut(self, key: K, task: asyncio.Task[None]) -> None:
+        if self._cut.get(key) is task:
+            del self._cut[key]
 
     def _admit(self, watched: Watched, watch: Watch[K], *, replay: bool) -> None:
         """Let a watch ask for attempts as soon as its copy has caught up."""
@@ -330,14 +316,14 @@ class Controller(Generic[K]):
     @property
     def running(self) -> tuple[K, ...]:
         """The keys whose attempts run now."""
-        return tuple(self._running)
+        return tuple(self._runners.running)
 
     def explain(self, key: K) -> Explanation:
         """Say where a key stands, and why."""
         loop_time = asyncio.get_running_loop().time()
         reason, failure = self._worker.notes.reason(key), self._worker.notes.failure(key)
         due, held, since = self.queue.due(key), self.queue.held_until(key), self.queue.waits_since(key)
-        if key in self._running:
+        if key in self._runners.running:
             state = "in work"
         elif key in self.queue:
             state = "waiting"
@@ -365,7 +351,7 @@ class Controller(Generic[K]):
 
     def _priority(self, key: K) -> int | None:
         rank = self.queue.rank(key)
-        return self.queue.priority(key) if rank is None and key in self._running else rank
+        return self.queue.priority(key) if rank is None and key in self._runners.running else rank
 
     @property
     def is_acting(self) -> bool:

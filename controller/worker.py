@@ -59,11 +59,14 @@ class Worker(Generic[K]):
         error: BaseException | None = None
         timed_out = cut = False
         try:
-            async with asyncio.timeout(self._timeout) as limit:
-                try:
-                    result = await self._reconcile(key, attempt)
-                finally:
-                    timed_out = limit.expired()
+            if self._timeout is None:
+                result = await self._reconcile(key, attempt)
+            else:
+                async with asyncio.timeout(self._timeout) as limit:
+                    try:
+                        result = await self._reconcile(key, attempt)
+                    finally:
+                        timed_out = limit.expired()
         except asyncio.CancelledError as exc:
             task = asyncio.current_task()
             # A cancellation that nobody asked this task for is an error of the reconciler's own doing.
@@ -82,6 +85,13 @@ class Worker(Generic[K]):
                 error = result.error
             self._settle(attempt, ending, result, error, now())
             self._queue.done(key)
+
+    def skip(self, key: K) -> None:
+        """Put a key back that was got from the queue and not attempted: its attempt was cancelled before it began."""
+        if not self._queue.shutting_down:
+            self.notes.wants_later(key, RESUMED)
+            self._queue.add(key, priority=self._queue.priority(key))
+        self._queue.done(key)
 
     def _begin(self, key: K, reason: Reason, now: float) -> Attempt[K]:
         self._metrics.started(reason.trigger, None if reason.at is None else now - reason.at)

@@ -120,7 +120,7 @@ class Changes:
         )
         return ChangingCause(
             logger=ObjectLogger(body=body, settings=env.settings),
-            memo=self.memory.memo(env.memo),
+            memo=env.memories.memo(obj.uid, env.memo),
             indices=env.indices,
             resource=self.place.resource,
             patch=self.patch,

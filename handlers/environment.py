@@ -130,7 +130,7 @@ class ObjectKey(NamedTuple):
         return f"{self.resource!r} {Key(self.namespace, self.name)}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Place:
     """Where one object lives for the process: its key in the informer's copy, own writes included."""
 

@@ -24,23 +24,26 @@ async def show(delta: Delta, resource: Resource, env: Environment) -> None:
 
     Results and patches wait in the object's memory, except those of a deletion: there is nothing left to write them to.
     """
-    raw = delta.object.body()
-    gone = delta.wire_type == "DELETED"
-    memory = env.memories.recall(delta.object.uid, initial=delta.wire_type is None)
-    cause = _cause(delta, resource, raw, Patch() if gone else memory.pending(), memory.memo(env.memo), env)
+    uid, gone = delta.object.uid, delta.wire_type == "DELETED"
+    memory = env.memories.find(uid)
+    patch = Patch() if gone or memory is None or memory.unwritten is None else memory.unwritten
+    is_new = not gone and (memory is None or memory.unwritten is not patch)
+    memo = env.memories.memo(uid, env.memo)
+    cause = _cause(delta, resource, patch, memo, env)
     for number, spec in enumerate(env.registry.watching(cause)):
         if number:
             # Nested values are real dicts: each handler gets its own, so that no mutation reaches a neighbour.
-            cause = _cause(delta, resource, delta.object.body(), cause.patch, cause.memo, env)
-        call = Call(spec, cause, Progress(started=clock.now()), ErrorsMode.IGNORED)
+            cause = _cause(delta, resource, patch, memo, env)
+        call = Call(spec, cause, Progress(clock.now()), ErrorsMode.IGNORED)
         outcome = await attempt(call, env.settings)
         if outcome.result is not None:
-            deliver(cause.patch, spec.id, outcome.result)
+            deliver(patch, spec.id, outcome.result)
+    if is_new and patch:
+        env.memories.recall(uid, initial=delta.wire_type is None).keep_pending(patch)
 
 
-def _cause(
-    delta: Delta, resource: Resource, raw: dict[str, Any], patch: Patch, memo: Any, env: Environment
-) -> WatchingCause:
+def _cause(delta: Delta, resource: Resource, patch: Patch, memo: Any, env: Environment) -> WatchingCause:
+    raw = delta.object.body()
     body = Body(raw)
     return WatchingCause(
         logger=LocalObjectLogger(body=body, settings=env.settings),

@@ -95,10 +95,9 @@ class Indexing:
 
     def _cause(self, obj: Object, resource: Resource, *, listed: bool = False) -> IndexingCause:
         env, body = self._env, Body(obj.body())
-        memory = env.memories.recall(obj.uid, initial=listed)
         return IndexingCause(
             logger=TerseObjectLogger(body=body, settings=env.settings),
-            memo=memory.memo(env.memo),
+            memo=env.memories.memo(obj.uid, env.memo),
             indices=env.indices,
             resource=resource,
             patch=Patch(),

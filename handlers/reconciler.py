@@ -7,7 +7,6 @@ of one object ever runs beside anything else of it.
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import islice
 from typing import Any
 
@@ -25,6 +24,7 @@ from .barrier import Barrier
 from .causation.causes import Reason
 from .causation.views import Body
 from .changes import QUIET, Changes
+from .declaration.registry import Interest
 from .environment import Environment, ObjectKey, Place
 from .events import show, write_left
 from .execution.progression import SHORTEST
@@ -116,7 +116,10 @@ class ObjectReconciler:
         return trigger
 
     def _note_event(self, key: ObjectKey, delta: Delta) -> None:
-        if self._backlogs.setdefault(key, Backlog()).add(delta):
+        backlog = self._backlogs.get(key)
+        if backlog is None:
+            backlog = self._backlogs[key] = Backlog()
+        if backlog.add(delta):
             return
         if not self.collapsed:
             logger.warning(
@@ -195,21 +198,22 @@ class ObjectReconciler:
         informer, task = self._informer(key), asyncio.current_task()
         if informer is None or task is None:
             return None
+        interest = self._env.registry.handles(key.resource)
         self._attempts[task] = key
         try:
-            async with self._turn(key):
-                if self.keeper is None or not self._env.registry.handles(key.resource).indexing:
-                    return await self._attempt(key, informer)
-                async with self.keeper.turn(key):
-                    return await self._attempt(key, informer)
+            if not self._env.has_versions(key.resource):
+                return await self._in_turn(key, informer, interest)
+            # Of several served versions of one object, only one at a time is worked on.
+            async with self._turns.of((key.resource.group, key.resource.plural, key.namespace, key.name)):
+                return await self._in_turn(key, informer, interest)
         finally:
             del self._attempts[task]
 
-    def _turn(self, key: ObjectKey) -> AbstractAsyncContextManager[None]:
-        """Of several served versions of one object, only one at a time is worked on."""
-        if not self._env.has_versions(key.resource):
-            return nullcontext()
-        return self._turns.of((key.resource.group, key.resource.plural, key.namespace, key.name))
+    async def _in_turn(self, key: ObjectKey, informer: Informer, interest: Interest) -> Result | None:
+        if self.keeper is None or not interest.indexing:
+            return await self._attempt(key, informer, interest)
+        async with self.keeper.turn(key):
+            return await self._attempt(key, informer, interest)
 
     @property
     def running(self) -> dict[asyncio.Task[Any], str]:
@@ -217,39 +221,41 @@ class ObjectReconciler:
         attempts = {task: f"the handlers of {key}" for task, key in self._attempts.items()}
         return {**attempts, **self.background.running}
 
-    async def _attempt(self, key: ObjectKey, informer: Informer) -> Result | None:
-        patience = self._env.settings.persistence.consistency_timeout
-        place = Place(informer, Key(key.namespace, key.name), patience)
-        obj = place.latest()
-        memory = self._env.memories.find(obj.uid) if obj is not None else None
-        wait = 0.0 if memory is None else self._throttled(memory, obj)
+    async def _attempt(self, key: ObjectKey, informer: Informer, interest: Interest) -> Result | None:
+        memories, store, name = self._env.memories, informer.store, (key.namespace, key.name)
+        obj = store.get(name)
+        memory = memories.find(obj.uid) if obj is not None else None
+        wait = 0.0 if memory is None or memory.throttled_until is None else self._throttled(memory, obj)
         if wait > 0:
             return Result(after=wait)
+        delay: float | None = None
         try:
-            if not await self._pass_barrier(key):
+            if not self.barrier.is_open and not await self._pass_barrier(key, interest):
                 return None
-            await self._drain(key)
-            obj = place.latest()
-            delay = None if obj is None else await self._advance(obj, place)
-            if (latest := place.latest()) is not None:
+            backlog = self._backlogs.get(key)
+            if backlog is not None:
+                await self._drain(key, backlog, interest)
+                obj = store.get(name)
+            if obj is not None:
+                delay = await self._advance(obj, key, informer, interest)
+            if interest.indexing and (latest := store.get(name)) is not None:
                 delay = _sooner(delay, await self._indexing.retry(latest, key.resource))
         except Exception as exc:
             if obj is None:
                 raise
             return Result(after=self._throttle(obj, exc), error=exc)
-        else:
-            memory = self._env.memories.find(obj.uid) if obj is not None else None
+        if obj is not None:
+            memory = memories.find(obj.uid)
             if memory is not None:
                 memory.failures, memory.error = 0, None
+            memories.rest(obj.uid, self._env.memo)
         return None if delay is None else Result(after=delay)
 
-    async def _pass_barrier(self, key: ObjectKey) -> bool:
+    async def _pass_barrier(self, key: ObjectKey, interest: Interest) -> bool:
         """While not everything that was there at the start is indexed, only index what is new of the object."""
-        if self.barrier.is_open:
-            return True
         backlog = self._backlogs.get(key)
         try:
-            if self._env.registry.handles(key.resource).indexing:
+            if interest.indexing:
                 while backlog is not None and (delta := backlog.look_ahead()) is not None:
                     await self._indexing.take(delta, key.resource)
         finally:
@@ -258,10 +264,9 @@ class ObjectReconciler:
             self.barrier.hold(key)
         return self.barrier.is_open
 
-    async def _drain(self, key: ObjectKey) -> None:
+    async def _drain(self, key: ObjectKey, backlog: Backlog, interest: Interest) -> None:
         """Index and show all waiting raw events; what handlers want written waits in the memory of the object they saw."""
-        backlog, interest = self._backlogs.get(key), self._env.registry.handles(key.resource)
-        while backlog is not None and len(backlog):
+        while len(backlog):
             is_indexed = backlog.ahead > 0
             delta = backlog.take()
             if interest.indexing and not is_indexed:
@@ -270,7 +275,7 @@ class ObjectReconciler:
                 await show(delta, key.resource, self._env)
             if delta.kind is DeltaKind.DELETED:
                 self._part(delta.object, told=interest.changing)
-        if backlog is not None and self._backlogs.get(key) is backlog:
+        if self._backlogs.get(key) is backlog:
             del self._backlogs[key]
 
     def _informer(self, key: ObjectKey) -> Informer | None:
@@ -292,19 +297,21 @@ class ObjectReconciler:
         self._env.forget(obj.uid)
         self.background.part(obj.uid)
 
-    async def _advance(self, obj: Object, place: Place) -> float | None:
-        interest = self._env.registry.handles(place.resource)
-        if interest.changing or interest.spawning:
-            memory = self._env.memories.recall(obj.uid)
-            standing = await self.background.observe(obj, place, memory) if interest.spawning else NOBODY
-            latest = place.latest() if interest.spawning else obj
-            if latest is None or latest.uid != obj.uid:
+    async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
+        if not (interest.changing or interest.spawning):
+            known = self._env.memories.find(obj.uid)
+            if known is None or not (known.unwritten or known.fns):
                 return None
-            return await Changes(self._env, place, memory.aspect(place.resource.version), standing).handle(latest)
-        known = self._env.memories.find(obj.uid)
-        if known is None or not (known.unwritten or known.fns):
+            return await write_left(obj, self._place(key, informer), known, self._env)
+        place, memory = self._place(key, informer), self._env.memories.recall(obj.uid)
+        standing = await self.background.observe(obj, place, memory) if interest.spawning else NOBODY
+        latest = place.latest() if interest.spawning else obj
+        if latest is None or latest.uid != obj.uid:
             return None
-        return await write_left(obj, place, known, self._env)
+        return await Changes(self._env, place, memory.aspect(place.resource.version), standing).handle(latest)
+
+    def _place(self, key: ObjectKey, informer: Informer) -> Place:
+        return Place(informer, Key(key.namespace, key.name), self._env.settings.persistence.consistency_timeout)
 
     # An object whose attempts fail for reasons that are not its handlers'.
 

@@ -114,17 +114,24 @@ class Queue(Generic[K]):
                 getter.set_result(None)
                 return
 
+    def take(self) -> K | None:
+        """Take a key if one waits, as `get` does; None when there is none."""
+        now = self._time()
+        entry = self._ledger.take(now)
+        if entry is None:
+            return None
+        self.metrics.in_queue.add(now - entry.added)
+        return entry.key
+
     async def get(self) -> K:
         """Wait for a key and take it; `done` must be called for it. Raises ShutDown when there will be none any more.
 
         A cancellation loses no key.
         """
         while True:
-            now = self._time()
-            entry = self._ledger.take(now)
-            if entry is not None:
-                self.metrics.in_queue.add(now - entry.added)
-                return entry.key
+            key = self.take()
+            if key is not None:
+                return key
             if self._closing:
                 raise ShutDown(f"The queue {self.name!r} is shut down.")
             getter = self._bound().create_future()

@@ -293,7 +293,7 @@ class Background:
         body = Body(obj.body())
         return SpawningCause(
             logger=ObjectLogger(body=body, settings=self._ground.settings),
-            memo=memory.memo(self._ground.memo),
+            memo=self._ground.memories.memo(obj.uid, self._ground.memo),
             indices=self._ground.indices,
             resource=resource,
             patch=Patch(body=body),

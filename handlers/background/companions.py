@@ -22,6 +22,7 @@ from ..execution.progression import Progress
 from ..execution.rounds import deliver
 from ..loggers import ObjectLogger
 from ..settings import OperatorSettings
+from .memories import Memories
 from .stoppers import Stopper
 
 _objects = logging.getLogger("kopf.objects")
@@ -47,6 +48,10 @@ class Ground(Protocol):
     @property
     def memo(self) -> Any:
         """The operator's memo."""
+
+    @property
+    def memories(self) -> Memories:
+        """Where the objects' memos are."""
 
     @property
     def indices(self) -> Mapping[str, Any]:

@@ -5,13 +5,18 @@ no handler is for.
 """
 
 import copy
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..causation.memos import Memo
 from ..causation.patch import Patch, PatchFn, compose
 from ..causation.views import BodyEssence
 from ..execution.progression import Progress
 from ..storage.baseline import Known
+
+_OURS = 3
+"""The references to a memo that `rest` itself knows of: where it is kept, its own, and the count's."""
 
 
 class Memory:
@@ -28,7 +33,6 @@ class Memory:
 
     __slots__ = (
         "_aspects",
-        "_memo",
         "_version",
         "error",
         "failures",
@@ -55,7 +59,6 @@ class Memory:
         self.failures = 0
         self.error: str | None = None
         self.throttled_until: float | None = None
-        self._memo: Any = None
         # An object has one memory, but for what handlers of its second served version did and saw.
         self._version: str | None = None
         self._aspects: dict[str, Memory] | None = None
@@ -82,10 +85,8 @@ class Memory:
             memory.known.unlearn()
 
     def renew(self) -> None:
-        """Be as if the process had begun just now, but for the memo: somebody else has worked on the object meanwhile."""
-        memo = self._memo
+        """Be as if the process had begun just now: somebody else has worked on the object meanwhile."""
         self.__init__(initial=True)  # type: ignore[misc]
-        self._memo = memo
 
     def pending(self) -> Patch:
         """What is to be written with the next write; to be added to."""
@@ -104,18 +105,13 @@ class Memory:
             compose(patch, self.unwritten)
         self.unwritten = patch or None
 
-    def memo(self, operator_memo: Any) -> Any:
-        """The object's memo: a shallow copy of the operator's, made at the first question."""
-        if self._memo is None:
-            self._memo = copy.copy(operator_memo)
-        return self._memo
-
 
 class Memories:
-    """The memories of all objects, by uid."""
+    """The memories of all objects, by uid, and their memos."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Memory] = {}
+        self._memos: dict[str, Any] = {}
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -150,3 +146,17 @@ class Memories:
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone; nothing happens when nothing is."""
         self._by_uid.pop(uid, None)
+        self._memos.pop(uid, None)
+
+    def memo(self, uid: str, operator_memo: Any) -> Any:
+        """The object's memo: a shallow copy of the operator's, made at the first question."""
+        memo = self._memos.get(uid)
+        if memo is None:
+            memo = self._memos[uid] = copy.copy(operator_memo)
+        return memo
+
+    def rest(self, uid: str, operator_memo: Any) -> None:
+        """The object is left alone for a while: a memo that is still as it was made, and that nobody holds, need not be kept."""
+        memo = self._memos.get(uid)
+        if type(memo) is Memo and sys.getrefcount(memo) <= _OURS and memo == operator_memo:
+            del self._memos[uid]

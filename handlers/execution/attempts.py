@@ -23,7 +23,7 @@ from .progression import Progress
 from .statistics import Statistics
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """A handler, the cause it is called for, and what is known of its earlier attempts.
 

@@ -21,7 +21,7 @@ class UnfinishedSubhandlers(TemporaryError):
         super().__init__(None, delay=delay)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """How one attempt of a handler ended.
 

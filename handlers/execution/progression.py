@@ -6,8 +6,11 @@ stopped. Time is an argument everywhere.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 from ...runtime.clock import iso, parse
 from ..causation.causes import Reason
@@ -20,8 +23,7 @@ SHORTEST = 0.001
 """The shortest time to wait for something that is not due yet: timers may fire a moment early, which must not spin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """What is known of one handler in the current cycle.
 
     `delayed` is the earliest time of the next attempt. `retries` counts the attempts made. `purpose` is the reason of

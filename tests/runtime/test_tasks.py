@@ -1,10 +1,11 @@
 import asyncio
 import contextlib
 import logging
+from contextvars import ContextVar
 
 import pytest
 
-from ctl.runtime.tasks import Tasks
+from ctl.runtime.tasks import Isolated, Tasks, where
 
 pytestmark = pytest.mark.virtual_time
 
@@ -109,3 +110,48 @@ async def test_a_cancelled_stop_passes_the_cancellation_on() -> None:
         await stopping
     release.set()
     await task
+
+
+_value: ContextVar[str] = ContextVar("value", default="outside")
+
+
+async def test_what_is_awaited_in_isolation_leaves_no_context_behind() -> None:
+    async def inner() -> str:
+        _value.set("inside")
+        await asyncio.sleep(0)
+        assert _value.get() == "inside"
+        return _value.get()
+
+    assert await Isolated(inner()) == "inside"
+    assert _value.get() == "outside"
+
+
+async def test_errors_and_cancellations_reach_what_is_awaited_in_isolation() -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("oops")
+
+    with pytest.raises(LookupError, match="oops"):
+        await Isolated(fail())
+
+    seen: list[str] = []
+
+    async def wait() -> None:
+        try:
+            async with asyncio.timeout(10):
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    async def outer() -> None:
+        await Isolated(wait())
+
+    task = asyncio.create_task(outer())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert "in wait" in where(task) or "locks.py" in where(task)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert seen == ["cancelled"]

@@ -29,6 +29,7 @@ class Ground:
     settings: ctl.OperatorSettings
     client: Client
     memo: Any = field(default_factory=ctl.Memo)
+    memories: Memories = field(default_factory=Memories)
     indices: Mapping[str, Any] = field(default_factory=dict)
 
 
