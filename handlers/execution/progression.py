@@ -148,6 +148,11 @@ class Progression:
             self.records[known_id] = replace(known, purpose=self.purpose)
             self.active[known_id] = None
 
+    def adopt(self, known_id: str, below: Iterable[str]) -> None:
+        """An active handler has these sub-handlers: known before it ends, so that what is written meanwhile is found again."""
+        known = self.records[known_id]
+        self.records[known_id] = replace(known, subrefs=known.subrefs | frozenset(below))
+
     def conclude(self, known_id: str, outcome: Outcome, now: datetime) -> None:
         """Add an attempt of an active handler."""
         self.records[known_id] = self.records[known_id].after(outcome, now)

@@ -84,6 +84,7 @@ class Offspring:
         self._executed = True
         progression = self._runner.progression
         progression.activate((spec.id for spec in specs), clock.now())
+        progression.adopt(self.declared.parent.id, (spec.id for spec in specs))
         self._seen.update(dict.fromkeys(spec.id for spec in specs))
         await self._runner.attempt_due(specs, self._attempt, lifecycle)
         left = [known for spec in specs if not (known := progression.records[spec.id]).finished]

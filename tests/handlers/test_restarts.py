@@ -86,6 +86,37 @@ async def test_sub_handlers_that_saw_another_state_begin_anew_with_their_parents
     assert world.is_clean()
 
 
+async def test_sub_handlers_of_a_handler_that_was_at_work_are_found_again(world: World, calls: Calls) -> None:
+    """Killed after the checkpoint, before the parent ended: what its sub-handlers did was written, and is not done again."""
+
+    @ctl.on.create(KEX.plural, id="parent")
+    async def parent(**_: Any) -> None:
+        @ctl.subhandler(id="child")
+        async def child(**_: Any) -> None:
+            @ctl.subhandler(id="deep")
+            async def deep(**_: Any) -> None:
+                calls("deep", {})
+
+            await ctl.execute()
+            calls("child", {})
+            await asyncio.sleep(0 if calls.count("child") > 1 else 20)
+
+        @ctl.subhandler(id="slow")
+        async def slow(**_: Any) -> None:
+            await asyncio.sleep(20)
+            calls("slow", {})
+
+    for number in range(3):
+        async with world.running() as running:
+            if not number:
+                await world.create()
+            await asyncio.sleep(2)
+            await world.crash(running)
+    async with world.running():
+        await world.handled()
+    assert calls.names == ["deep", *["child"] * 2, "slow"]
+
+
 async def _changed_meanwhile(world: World, calls: Calls, reason: str) -> list[tuple[str, Any, Any]]:
     _declare(calls)
     await _crash_in_a_cycle(world, calls, reason)
