@@ -226,9 +226,9 @@ class Changes:
             logger.debug("%s diff: %r", title, cause.diff)
         specs = self.env.registry.changing(cause)
         progression = self._progression(cause, specs)
-        if cause.reason is Reason.UPDATE and progression.seen:
+        if cause.reason is Reason.UPDATE and not self.memory.progress and progression.seen:
             # What handlers saw in another process is not what is to be handled now: they are told with the others.
-            progression.reopen({digest(state).hex() for state in (cause.new, *self.memory.seen)}, clock.now())
+            progression.reopen({digest(cause.new).hex()}, clock.now())
         for old, counts in progression.superseded.items():
             logger.info("%s", _superseded(old, cause.reason, counts))
         # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.

@@ -27,7 +27,7 @@ class Progress(msgspec.Struct, frozen=True):
     """What is known of one handler in the current cycle.
 
     `delayed` is the earliest time of the next attempt. `retries` counts the attempts made. `purpose` is the reason of
-    the cause it was made for; None (very old records) fits every reason. `seen`: the digest of what a finished handler saw.
+    the cause it was made for; None (very old records) fits every reason. `seen`: the digests of what a finished handler was told of, and of what it was shown besides, with a space between them.
     """
 
     started: datetime
@@ -45,6 +45,11 @@ class Progress(msgspec.Struct, frozen=True):
     def finished(self) -> bool:
         """No further attempt is to be made in this cycle."""
         return self.success or self.failure
+
+    @property
+    def saw(self) -> frozenset[str]:
+        """The digests of what it saw, one by one; none where that is not known."""
+        return frozenset((self.seen or "").split())
 
     def due(self, now: datetime) -> bool:
         """An attempt may be made now."""
@@ -214,18 +219,18 @@ class Progression:
             compose(patch, removed)
 
     def mark(self, seen: str) -> None:
-        """The handlers that have finished since the last mark saw the state with this digest."""
+        """The handlers that have finished since the last mark saw the states with these digests."""
         for known_id in self.active:
             known = self.records[known_id]
             if known.finished and known.seen is None:
                 self.records[known_id] = replace(known, seen=seen)
 
     def reopen(self, known: Collection[str], now: datetime) -> None:
-        """Let handlers that have finished on another state than those with these digests begin anew.
+        """Let handlers that saw any other state than those with these digests when they finished begin anew.
 
         So do the handlers above them. Those of which it is not known what they saw stay as they are.
         """
-        outdated = {one for one, was in self.records.items() if was.finished and not {was.seen} & {None, *known}}
+        outdated = {one for one, was in self.records.items() if was.finished and not was.saw <= {*known}}
         while above := {one for one, was in self.records.items() if was.subrefs & outdated} - outdated:
             outdated |= above
         for one in outdated:
@@ -234,7 +239,7 @@ class Progression:
     @property
     def seen(self) -> frozenset[str]:
         """The digests of what finished handlers saw, as far as they were marked."""
-        return frozenset(known.seen for known in self.records.values() if known.finished and known.seen is not None)
+        return frozenset().union(*(known.saw for known in self.records.values() if known.finished))
 
     def rearm(self) -> Mapping[str, Progress]:
         """The active records, to be remembered in the process until they are known to be on the object."""

@@ -38,7 +38,8 @@ class ProgressRecord(TypedDict, total=False):
     subrefs: Collection[str] | None
     """The ids of all sub-handlers, at all levels, sorted."""
     seen: str
-    """The digest of the essence that a finished handler saw. Ours alone: absent where there is none, and Kopf ignores it."""
+    """The digests of what a finished handler saw of the object's essence, with a space between them. Ours alone: absent where
+    there is none, and Kopf ignores it."""
 
 
 class ProgressStorage(StanzaCleaning, metaclass=ABCMeta):

@@ -117,6 +117,48 @@ async def test_sub_handlers_of_a_handler_that_was_at_work_are_found_again(world:
     assert calls.names == ["deep", *["child"] * 2, "slow"]
 
 
+async def test_what_came_between_a_checkpoint_and_a_crash_is_told_to_all(world: World, calls: Calls) -> None:
+    """The later handlers of the round find the change in the body, but they were not told of it."""
+    told = {"field": 2}
+
+    @ctl.on.update(KEX.plural, id="slow")
+    async def slow(new: Any, **_: Any) -> None:
+        calls("slow", new["spec"])
+        if new["spec"] == told:
+            await world.patch({"spec": {"field": 3}})
+            await asyncio.sleep(2)
+
+    @ctl.on.update(KEX.plural, id="early")
+    async def early(new: Any, **_: Any) -> None:
+        calls("early", new["spec"])
+        if new["spec"] == told:
+            await asyncio.sleep(2)
+
+    @ctl.on.update(KEX.plural, id="later")
+    async def later(new: Any, spec: Any, **_: Any) -> None:
+        calls("later", new["spec"])
+        assert dict(spec) == {"field": 3}
+
+    @ctl.on.update(KEX.plural, id="last")
+    async def last(new: Any, **_: Any) -> None:
+        calls("last", new["spec"])
+        if new["spec"] == told:
+            raise ctl.TemporaryError("not yet", delay=100)
+
+    async with world.running() as running:
+        await world.create(spec={"field": 1})
+        await world.handled()
+        await world.patch({"spec": told})
+        await world.until(lambda: world.record("last"))
+        await rest()
+        await world.crash(running)
+    before = len(calls)
+    async with world.running():
+        await world.handled(seconds=600)
+        await rest(300)
+    assert calls.made[before:] == [(name, {"field": 3}) for name in ("slow", "early", "later", "last")]
+
+
 async def _changed_meanwhile(world: World, calls: Calls, reason: str) -> list[tuple[str, Any, Any]]:
     _declare(calls)
     await _crash_in_a_cycle(world, calls, reason)
