@@ -93,13 +93,14 @@ def _users_traceback(exc: BaseException) -> traceback.TracebackException:
         if id(part) in seen:
             continue
         seen.add(id(part))
-        part.stack[:] = [frame for frame in part.stack if not _is_ours(frame.filename)]
+        part.stack[:] = [frame for frame in part.stack if not is_toolkit(frame.filename)]
         linked = [part.__cause__, part.__context__, *(part.exceptions or ())]
         waiting += [other for other in linked if other is not None]
     return trace
 
 
-def _is_ours(filename: str) -> bool:
+def is_toolkit(filename: str) -> bool:
+    """Whether a file belongs to this toolkit or to the import system, and not to the user."""
     if filename.startswith("<frozen importlib"):
         return True
     path = Path(filename).resolve()

@@ -13,6 +13,7 @@ from .options import PREFIX
 
 _COMMANDS: Final[Mapping[str, str]] = {
     "freeze": "Pause running operators until `ctl resume`, or for SECONDS.",
+    "rbac": "Print the least rights that the operator in FILES and modules needs.",
     "resume": "Let operators go on that `ctl freeze` has paused.",
     "run": "Run the operator in FILES and modules until SIGINT or SIGTERM.",
     "sandbox": "Serve an embedded Kubernetes API, to try operators without a cluster.",

@@ -1,0 +1,52 @@
+"""Ask the cluster which of the wanted rights the current credentials lack."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from ..client.rest import Client
+from ..controller.rights import REVIEWS
+from .needs import Right
+from .roles import Grant
+
+AT_ONCE: Final = 8
+"""How many questions are asked at the same time."""
+
+
+async def missing(client: Client, wanted: Iterable[Grant]) -> list[str]:
+    """One line for each right that is missing, in the order of the roles. Raises the client's errors.
+
+    Asked is about the credentials of the client (SelfSubjectAccessReview, authorization.k8s.io/v1), which everybody may.
+    """
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def line(right: Right, verb: str, namespace: str | None) -> str | None:
+        async with slots:
+            if await _is_allowed(client, right, verb, namespace):
+                return None
+        name, _, subresource = right.resource.partition("/")
+        resource = f"{name}.{right.group}".rstrip(".") + (f"/{subresource}" if subresource else "")
+        place = "in all namespaces" if namespace is None else f"in the namespace {namespace}"
+        return f"missing: {verb} {resource} {place}" + (f" ({'; '.join(right.why)})" if right.why else "")
+
+    found = await asyncio.gather(*(line(*question) for question in _questions(wanted)))
+    return [text for text in found if text is not None]
+
+
+def _questions(wanted: Iterable[Grant]) -> Iterator[tuple[Right, str, str | None]]:
+    for grant in wanted:
+        for right in grant.rights:
+            for verb in right.verbs:
+                yield right, verb, grant.namespace
+
+
+async def _is_allowed(client: Client, right: Right, verb: str, namespace: str | None) -> bool:
+    plural, _, subresource = right.resource.partition("/")
+    attributes: dict[str, Any] = {"verb": verb, "group": right.group, "resource": plural}
+    if subresource:
+        attributes["subresource"] = subresource
+    if namespace is not None:
+        attributes["namespace"] = namespace
+    review = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "spec": {"resourceAttributes": attributes}}
+    answer = (await client.create(REVIEWS, review)).body()
+    return bool((answer.get("status") or {}).get("allowed"))
