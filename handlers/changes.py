@@ -1,6 +1,7 @@
 """Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -12,6 +13,7 @@ from .background.memories import Memory
 from .causation.causes import ChangingCause, Reason
 from .causation.detection import FinalizerStep, decide_finalizer, detect_reason
 from .causation.diffs import diff
+from .causation.fields import FieldPath
 from .causation.patch import Patch
 from .causation.views import Body, BodyEssence
 from .declaration.specs import ChangingSpec
@@ -19,7 +21,7 @@ from .environment import Environment, Place
 from .execution.application import Writer, is_refused_for_good, is_too_large
 from .execution.progression import Counts, Progress, Progression, from_record
 from .execution.records import Records
-from .execution.rounds import Round, Surroundings, ids
+from .execution.rounds import Round, Sight, Surroundings, ids
 from .loggers import ObjectLogger
 from .storage.baseline import Baseline, Recalled, digest
 
@@ -112,7 +114,7 @@ class Changes:
             self._baseline.disown(body, self.patch, list(dict.fromkeys(owned)))
         changed = diff(old, new)
         reason, initial = detect_reason(
-            finalizer=persistence.finalizer in (metadata.finalizers or ()),
+            finalizer=persistence.finalizer in (metadata.finalizers or ()) and not self.memory.released,
             deleting=metadata.deletion_timestamp is not None,
             old=old,
             diff=changed,
@@ -170,6 +172,8 @@ class Changes:
     async def _release(self, obj: Object, cause: ChangingCause) -> None:
         cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         await self._writer(cause).remove_finalizer(obj, self.env.settings.persistence.finalizer)
+        # The answer to what makes an object vanish has its last version: the copy shows the finalizer until the watch has told.
+        self.memory.released = True
 
     async def _write_rest(self, obj: Object, cause: ChangingCause) -> Object | None:
         due = self.patch or Records(self._baseline, self.memory.known, None).are_unwritten(cause.body)
@@ -178,11 +182,11 @@ class Changes:
     async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
         cause.logger.debug(QUIET[cause.reason])
-        outdated, compact, later = None, False, None
+        outdated, compact, later, seen = None, False, None, self.memory.seen
         if cause.reason is Reason.NOOP:
             left = self._purge_left(cause)
-            outdated = next((seen for seen in self.memory.seen if seen != cause.new), None)
-            missed = None if outdated is not None else self._missed(left, cause.new)
+            outdated = next((state for state in seen.values() if state != cause.new), None)
+            missed = None if outdated is not None else self._missed(left, Sight(cause.new))
             if missed is not None:
                 self._baseline.note(cause.body, self.patch, missed)
                 self.memory.known.unlearn()
@@ -195,7 +199,8 @@ class Changes:
         answer = await self._write_rest(obj, cause)
         self._forget_cycle()
         if outdated is not None:
-            self.memory.known.learn(outdated, keep=compact)
+            self.memory.seen = _hidden(seen, outdated, cause.new)
+            self.memory.known.learn(outdated, keep=bool(compact))
         elif compact:
             self.memory.known.learn(cause.new, keep=True)
         # What was written may be a diff-base, now or by an attempt that failed before: then there is something to handle.
@@ -241,16 +246,15 @@ class Changes:
             records=Records(self._baseline, self.memory.known, cause.old),
         )
         round_ = Round(cause, progression, obj, around, pristine)
-        finished = progression.counts.finished
+        others = progression.seen
+        if others and round_.shown.digest in others:
+            # What a handler of another process saw is no riddle while the object is as it was.
+            self.memory.seen = {**self.memory.seen, round_.shown.digest: pristine}
         try:
             await round_.run(specs)
         finally:
             self.memory.progress = progression.rearm()
-            if progression.counts.finished > finished:
-                self._note_seen(pristine)
-                for base in round_.answers:
-                    # Handlers after a checkpoint saw the object as the server answered it.
-                    self._note_seen(self._baseline.essence(Body(base.body())))
+            self.memory.seen = {**self.memory.seen, **round_.seen} if round_.seen else self.memory.seen
             self.patch = round_.gathered
         return await self._conclude(round_, pristine)
 
@@ -271,16 +275,18 @@ class Changes:
 
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
         cause, progression = round_.cause, round_.progression
-        done = progression.done
-        # A handler that finished earlier in the cycle may have seen another state: then that is the base of a change to this.
-        essence = next((seen for seen in self.memory.seen if seen != pristine), pristine)
-        seen, start = self.memory.seen, round_.base
+        done, seen, start = progression.done, self.memory.seen, round_.base
         releasing = done and cause.reason is Reason.DELETE
         if releasing and self.standing.busy:
             # The records stay: the delete handlers are not to run again when the daemons have ended.
             await round_.conclude(None, hold=True)
             return self._next_of_fns()
-        missed = self._missed(progression, pristine) if done and essence is pristine and not releasing else None
+        now = self._newest(round_) if done and not releasing else round_.shown
+        outdated = next((state for known, state in seen.items() if known != now.digest), None)
+        # The first state that a handler of the cycle saw and that is no more is the base of a change to what is now. While all saw
+        # what is now, nobody else needs to be told; where there was no handler, nobody was told of what has come since the detection.
+        essence = outdated if outdated is not None else now.essence if seen else pristine
+        missed = self._missed(progression, now) if done and outdated is None and not releasing else None
         if missed is not None:
             # Between a handler's end and the end of another process the object changed, and nobody can tell the handler how. All
             # handlers are told what has changed since the old state, if that is not how it is now; else that something has.
@@ -313,29 +319,45 @@ class Changes:
         if not done:
             return AT_ONCE if self.memory.fns else progression.delay(clock.now())
         # Own changes of the essence, and those that came meanwhile, get a round of their own.
-        current = pristine if answer is start else self._baseline.essence(Body(answer.body()))
-        if current != essence:
-            return AT_ONCE
-        self.memory.seen = tuple(state for state in seen if state != current)
-        if self.memory.seen:
+        current = round_.shown.essence if answer is start else self._baseline.essence(Body(answer.body()))
+        self.memory.seen = _hidden(seen, essence, current)
+        if current != essence or self.memory.seen:
             return AT_ONCE  # the way back, too, is a change to those who saw it
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None
 
-    def _missed(self, progression: Progression, now: BodyEssence) -> bytes | None:
+    def _newest(self, round_: Round) -> Sight:
+        """How the object is now, as far as is known; it may have changed while the handlers ran."""
+        latest = self.place.latest()
+        if latest is None or latest.uid != round_.base.uid or latest.resource_version == round_.base.resource_version:
+            return round_.shown
+        return Sight(self._baseline.essence(Body(latest.body())))
+
+    def _missed(self, progression: Progression, now: Sight) -> bytes | None:
         """The digest of what a handler saw, in another process, that is not how the object is now; None when there is none."""
         others = progression.seen
         if others:
-            others -= {digest(state).hex() for state in (now, *self.memory.seen)}
+            others -= {now.digest, *self.memory.seen}
         return bytes.fromhex(min(others)) if others else None
-
-    def _note_seen(self, essence: BodyEssence) -> None:
-        if essence not in self.memory.seen:
-            self.memory.seen = (*self.memory.seen, essence)
 
     def _forget_cycle(self) -> None:
         self.memory.progress = {}
-        self.memory.seen = ()
+        self.memory.seen = {}
+
+
+def _hidden(seen: Mapping[str, BodyEssence], base: BodyEssence, now: BodyEssence) -> Mapping[str, BodyEssence]:
+    """Those states of which a change from the base to what is now does not tell all: who saw them needs to be told besides."""
+    others = {known: state for known, state in seen.items() if state not in (base, now)}
+    if not others:
+        return {}
+    told = [item.field for item in diff(base, now)]
+
+    def is_told(path: FieldPath) -> bool:
+        return any(path[: len(known)] == known for known in told)
+
+    return {
+        known: state for known, state in others.items() if not all(is_told(item.field) for item in diff(state, now))
+    }
 
 
 def _superseded(old: Reason, new: Reason, counts: Counts) -> str:

@@ -113,7 +113,11 @@ class Background:
         self._notice(host, obj, specs)
         leaving = [known for known in host.companions.values() if known.spec.id not in ids and not _is_dormant(known)]
         reason = DaemonStoppingReason.RESOURCE_DELETED if deleting else DaemonStoppingReason.FILTERS_MISMATCH
-        await self._end(leaving, reason)
+        host.observed = True
+        try:
+            await self._end(leaving, reason)
+        finally:
+            host.observed = False
         if deleting:
             self._drop_dormant(host)
         if self._halted is None and self._hosts.get(obj.uid) is host:
@@ -141,6 +145,7 @@ class Background:
         host = self._hosts.pop(uid, None)
         if host is None:
             return
+        host.observed = True
         self._drop_dormant(host)
         for companion in self._ask(list(host.companions.values()), DaemonStoppingReason.RESOURCE_DELETED):
             self._termination.attend(companion)
@@ -251,7 +256,7 @@ class Background:
                 asked += [companion] if fresh else []
             elif isinstance(companion, Timer):
                 self._timers.drop(companion)
-                self._ended(companion, awake=True)
+                self._ended(companion)
         return asked
 
     async def _halt(self, reason: DaemonStoppingReason) -> None:
@@ -264,7 +269,7 @@ class Background:
         running = [companion for companion in everybody if companion.running]
         await self._termination.see_out_all(await self._termination.give_a_moment(running))
 
-    def _ended(self, companion: Companion[Any], *, awake: bool = False) -> None:
+    def _ended(self, companion: Companion[Any]) -> None:
         """Note that a companion has ended, and let its object see what that means, unless it is looking already."""
         host, asked = companion.host, companion.stopper.is_set()
         how = "on request" if asked else "on its own"
@@ -274,7 +279,7 @@ class Background:
             host.exited.add(companion.spec.id)
         if host.companions.get(companion.spec.id) is companion:
             del host.companions[companion.spec.id]
-        if not awake:
+        if not host.observed:
             self._wake(host)
 
     def _wake(self, host: Host) -> None:

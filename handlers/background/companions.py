@@ -70,10 +70,11 @@ class Host:
 
     `obj` is the version that was observed last, `mark` what of it counts as a change for idle timers, `changed` when that
     changed (loop time). `exited` are the ids of companions that ended by themselves: they are not started again. `shown`
-    are the bodies that running companions look at.
+    are the bodies that running companions look at. `observed`: an attempt is looking at the companions, or the object is gone, so that
+    nobody need be told of their ends.
     """
 
-    __slots__ = ("changed", "companions", "exited", "mark", "memo", "obj", "place", "shown")
+    __slots__ = ("changed", "companions", "exited", "mark", "memo", "obj", "observed", "place", "shown")
 
     def __init__(self, obj: Object, place: Whereabouts, memo: Any) -> None:
         self.obj = obj
@@ -84,6 +85,7 @@ class Host:
         self.mark: object = None
         self.changed = asyncio.get_running_loop().time()
         self.shown: list[Body] = []
+        self.observed = False
 
     def current(self) -> Object | None:
         """The newest known version; None when the object is gone, whoever has its name now."""

@@ -7,6 +7,7 @@ no handler is for.
 import copy
 import sys
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ..causation.memos import Memo
@@ -14,6 +15,8 @@ from ..causation.patch import Patch, PatchFn, compose
 from ..causation.views import BodyEssence
 from ..execution.progression import Progress
 from ..storage.baseline import Known
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _OURS = 3
 """The references to a memo that `rest` itself knows of: where it is kept, its own, and the count's."""
@@ -24,9 +27,10 @@ class Memory:
 
     `initial`: it was there before this process watched. `handled_once`: a cause of it was finished by this process.
     `known`: the state that was handled last, as far as the process knows.
-    `seen`: what handlers that finished in the unfinished cycle saw, each state once. `progress`: records of the
+    `seen`: what handlers that finished in the unfinished cycle saw, by the states' digests, the first first. `progress`: records of the
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
     write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
+    `released`: our finalizer was taken off when the object was being deleted, and cannot come back; the copy may not show it.
     `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
     `failures`: consecutive attempts that ended with an error of ours or of the server, `error` the last of these; `throttled_until`: loop time.
     """
@@ -42,6 +46,7 @@ class Memory:
         "known",
         "observed",
         "progress",
+        "released",
         "seen",
         "throttled_until",
         "unwritten",
@@ -51,11 +56,12 @@ class Memory:
         self.initial = initial
         self.known = Known(copied=copied)
         self.handled_once = False
-        self.seen: tuple[BodyEssence, ...] = ()
+        self.seen: Mapping[str, BodyEssence] = _NOTHING
         self.progress: Mapping[str, Progress] = {}
         self.unwritten: Patch | None = None
         self.fns: list[PatchFn] = []
         self.observed: int | None = None
+        self.released = False
         self.failures = 0
         self.error: str | None = None
         self.throttled_until: float | None = None

@@ -65,8 +65,8 @@ class Progress(msgspec.Struct, frozen=True):
             return self
         return replace(self, message=f"{self.message[: longest - 3]}...")
 
-    def after(self, outcome: Outcome, now: datetime) -> "Progress":
-        """Add an attempt that ended now."""
+    def after(self, outcome: Outcome, now: datetime, seen: str | None = None) -> "Progress":
+        """Add an attempt that ended now; `seen` are the digests of what the handler saw, with a space between them."""
         failed = outcome.exception is not None
         later = None if outcome.final or outcome.delay is None else now + timedelta(seconds=outcome.delay)
         return replace(
@@ -77,6 +77,7 @@ class Progress(msgspec.Struct, frozen=True):
             success=outcome.final and not failed,
             failure=outcome.final and failed,
             message=str(outcome.exception) if failed else None,
+            seen=seen if outcome.final else None,
             subrefs=self.subrefs | frozenset(outcome.subrefs),
         )
 
@@ -158,9 +159,9 @@ class Progression:
         known = self.records[known_id]
         self.records[known_id] = replace(known, subrefs=known.subrefs | frozenset(below))
 
-    def conclude(self, known_id: str, outcome: Outcome, now: datetime) -> None:
-        """Add an attempt of an active handler."""
-        self.records[known_id] = self.records[known_id].after(outcome, now)
+    def conclude(self, known_id: str, outcome: Outcome, now: datetime, seen: str | None = None) -> None:
+        """Add an attempt of an active handler; `seen` as of a record."""
+        self.records[known_id] = self.records[known_id].after(outcome, now, seen)
 
     @property
     def done(self) -> bool:
@@ -218,13 +219,6 @@ class Progression:
                     storage.purge(key=purged, body=held, patch=removed)
             compose(patch, removed)
 
-    def mark(self, seen: str) -> None:
-        """The handlers that have finished since the last mark saw the states with these digests."""
-        for known_id in self.active:
-            known = self.records[known_id]
-            if known.finished and known.seen is None:
-                self.records[known_id] = replace(known, seen=seen)
-
     def reopen(self, known: Collection[str], now: datetime) -> None:
         """Let handlers that saw any other state than those with these digests when they finished begin anew.
 
@@ -238,7 +232,7 @@ class Progression:
 
     @property
     def seen(self) -> frozenset[str]:
-        """The digests of what finished handlers saw, as far as they were marked."""
+        """The digests of what finished handlers saw, as far as it is known."""
         return frozenset().union(*(known.saw for known in self.records.values() if known.finished))
 
     def rearm(self) -> Mapping[str, Progress]:

@@ -44,21 +44,39 @@ class Surroundings:
     records: Records
 
 
+class Sight:
+    """A state of the object that handlers are shown; its digest is made when it is asked for."""
+
+    __slots__ = ("_digest", "essence")
+
+    def __init__(self, essence: BodyEssence) -> None:
+        self.essence = essence
+        self._digest: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """As it stands in records."""
+        if self._digest is None:
+            self._digest = digest(self.essence).hex()
+        return self._digest
+
+
 class Round:
     """One round over one object.
 
-    `base` is the newest version that the server answered, `answers` are those to the checkpoints; `gathered` is what is not
-    written yet; `vanished` says that the object is gone or that another one has its name; `compact`, that only a digest of
-    the new baseline was written.
+    `base` is the newest version that the server answered, `shown` what of it is compared; `seen` are the states that those
+    handlers saw who finished in this round, by their digests; `gathered` is what is not written yet; `vanished` says that the
+    object is gone or that another one has its name; `compact`, that only a digest of the new baseline was written.
     """
 
     def __init__(
-        self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings, shown: BodyEssence
+        self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings, new: BodyEssence
     ) -> None:
+        """`new` is that of the cause, out of the handlers' reach."""
         self.cause = cause
         self.progression = progression
         self.base = base
-        self.answers: list[Object] = []
+        self.seen: dict[str, BodyEssence] = {}
         self.gathered = cause.patch
         self.vanished = False
         self.compact = False
@@ -70,7 +88,7 @@ class Round:
         self._ended = False
         self._timer: asyncio.TimerHandle | None = None
         self._body: Body | None = cause.body
-        self._told = self._shown = shown
+        self._told = self.shown = Sight(new)
 
     async def run(self, specs: Sequence[ChangingSpec]) -> None:
         """Attempt each due handler once, in the order of the lifecycle.
@@ -112,11 +130,11 @@ class Round:
 
     async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> Outcome:
         """Attempt one active handler with its sub-handlers, and take in its outcome and its patch."""
-        offspring = Offspring(spec, cause, self)
+        offspring, shown = Offspring(spec, cause, self), self.shown
         call = Call(spec, cause, self.progression.records[spec.id])
         with offspring.entered():
             outcome = await attempt(call, self._around.settings, offspring.subrefs, offspring.run_declared)
-        self.progression.conclude(spec.id, outcome, clock.now())
+        self.progression.conclude(spec.id, outcome, clock.now(), self._witness(shown) if outcome.final else None)
         if outcome.result is not None:
             deliver(cause.patch, spec.id, outcome.result)
         if cause.patch is not self.gathered:
@@ -124,6 +142,16 @@ class Round:
         self._unwritten = True
         self._arm_checkpoint()
         return outcome
+
+    def _witness(self, shown: "Sight") -> str:
+        """Note what a handler saw that has finished: the state it was told of, and what it found in the body.
+
+        After a checkpoint these may be two. What came while the handler ran, it did not see.
+        """
+        saw = {sight.digest: sight.essence for sight in (self._told, shown)}
+        for one, essence in saw.items():
+            self.seen.setdefault(one, essence)
+        return " ".join(saw)
 
     def _cause_for(self, spec: ChangingSpec) -> ChangingCause:
         # The first handler takes the body that was decoded for detection; each other gets one of its own, so that a
@@ -185,21 +213,12 @@ class Round:
             if answer is None:
                 self.vanished = True
             else:
-                self._mark()
                 self.base = answer
-                self.answers.append(answer)
-                self._shown = self._around.records.baseline.essence(Body(answer.body()))
+                self.shown = Sight(self._around.records.baseline.essence(Body(answer.body())))
         finally:
             self._in_flight = None
 
-    def _mark(self) -> None:
-        if self.progression.counts.finished:
-            # After a checkpoint a handler may find another state in the body than the one that it is told of.
-            saw = [self._told] if self._shown == self._told else [self._told, self._shown]
-            self.progression.mark(" ".join(digest(state).hex() for state in saw))
-
     def _put_records(self, body: Body, patch: Patch) -> None:
-        self._mark()
         if not self._around.records.put(self.progression, body, patch, len(self.base.raw)):
             self.cause.logger.debug("The progress of handlers does not fit on the object; it is kept in memory only.")
 
