@@ -159,6 +159,40 @@ async def test_what_came_between_a_checkpoint_and_a_crash_is_told_to_all(world: 
     assert calls.made[before:] == [(name, {"field": 3}) for name in ("slow", "early", "later", "last")]
 
 
+async def test_a_change_during_a_round_is_not_lost_with_the_process_that_ends_the_round(
+    world: World, calls: Calls
+) -> None:
+    """One write ends the round, and the next process knows from it that something is left to be told."""
+    ended: list[LoggedRequest] = []
+
+    @ctl.on.create(KEX.plural, id="early")
+    async def early(**kwargs: Any) -> None:
+        await world.patch({"spec": {"field": 2}})
+
+    @ctl.on.create(KEX.plural, id="slow")
+    async def slow(**_: Any) -> None:
+        await asyncio.sleep(2)
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(old: Any, new: Any, **_: Any) -> None:
+        calls("update", {"old": old["spec"]["field"], "new": new["spec"]["field"]})
+
+    def later(request: LoggedRequest) -> bool:
+        ended.append(request)
+        return len(set(map(id, ended))) > 2
+
+    async with world.running() as running:
+        world.sandbox.faults.refuse(match=world.own_patches(when=later), times=None)
+        await world.create(spec={"field": 1})
+        await world.until(lambda: LAST in world.annotations())
+        await world.crash(running)
+    world.sandbox.faults.rules.clear()
+    async with world.running():
+        await world.handled()
+    assert calls.made == [("update", {"old": 1, "new": 2})] * len(calls)
+    assert calls.made
+
+
 async def _changed_meanwhile(world: World, calls: Calls, reason: str) -> list[tuple[str, Any, Any]]:
     _declare(calls)
     await _crash_in_a_cycle(world, calls, reason)
