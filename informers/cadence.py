@@ -15,12 +15,15 @@ class Cadence:
     Times are in seconds, of any clock that does not go back.
     """
 
-    __slots__ = ("_gaps", "_last", "cap")
+    __slots__ = ("_gaps", "_last", "_speaks", "_will_speak", "cap")
 
     def __init__(self, cap: float = 90.0) -> None:
         self.cap = cap
         self._last: float | None = None
         self._gaps: list[float] = []
+        # Whether a watch that says nothing is a deaf one here; and whether the one after the next is.
+        self._speaks = False
+        self._will_speak = False
 
     @property
     def is_known(self) -> bool:
@@ -34,12 +37,25 @@ class Cadence:
             return self.cap
         return min(self.cap, max(self._gaps) * LENIENCE + MARGIN)
 
-    def opened(self) -> None:
-        """A watch began: its bookmarks have no relation to those of the one before."""
+    def opened(self) -> bool:
+        """A watch began: its bookmarks have no relation to those of the one before.
+
+        Tells whether that is a sign of life. Where bookmarks have come it is none: whoever can open streams and lets nothing through
+        opens one after the other. After a streamed list the first is one yet: API servers may send that stream no further
+        bookmark until something has changed, and send them to all others.
+        """
         self._last = None
+        is_life = not self._speaks
+        self._speaks = self._will_speak
+        return is_life
+
+    def streamed(self) -> None:
+        """The bookmark that ends a streamed list came: this server knows bookmarks."""
+        self._will_speak = True
 
     def bookmark(self, now: float) -> None:
         """A bookmark came."""
+        self._speaks = self._will_speak = True
         if self._last is not None:
             self._gaps = [*self._gaps[-(REMEMBERED - 1) :], now - self._last]
         self._last = now

@@ -34,9 +34,7 @@ _ERRORS = _counter("errors", "Failed requests and watches.")
 _UNSLIMMED = _counter("transform_errors", "Objects that were stored as they came, because the transform raised.")
 _STALE = _counter("stale_events", "Events dropped as older than what was known, or as repeated.")
 _MALFORMED = _counter("malformed_events", "Events dropped as no events of an object.")
-_AGE = _gauge(
-    "last_event_age_seconds", "Time since the server was heard last, by any event, bookmark, page or opened watch."
-)
+_AGE = _gauge("last_event_age_seconds", "Time since the server was heard last, by any event, bookmark or page.")
 _OBJECTS = _gauge("store_objects", "Objects in the copy.")
 _BYTES = _gauge("store_bytes", "JSON of the copy, in bytes.")
 _VERSION = _gauge("store_resource_version", "Version of the copy: its 15 low digits.")

@@ -167,6 +167,7 @@ class Lifecycle:
 
     def streamed(self, now: float, version: str) -> None:
         """The bookmark that ends a streamed list came; the stream goes on as a watch."""
+        self.cadence.streamed()
         self._synced(now, version)
         self._recovered(Phase.WATCHING, now)
 
@@ -190,14 +191,15 @@ class Lifecycle:
 
     # Watches.
 
-    def opened(self, now: float) -> None:
-        """The server accepted a watch. Nothing is known of its health yet, but the refusals are over."""
+    def opened(self, now: float) -> bool:
+        """The server accepted a watch. Tells whether that says something of its health: that refusals are over; else see `Cadence.opened`."""
         self._opened_at = now
-        self.cadence.opened()
+        is_life = self.cadence.opened() or self.phase in {Phase.BACKING_OFF, Phase.PARKED}
         if self.version is not None:
             self._recovered(Phase.WATCHING, now)
         elif self.phase in {Phase.BACKING_OFF, Phase.PARKED}:
             self._recovered(Phase.STREAMING, now)
+        return is_life
 
     def progressed(self, version: str) -> None:
         """Events came, or a bookmark; the copy stands at this version."""

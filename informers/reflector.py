@@ -56,7 +56,7 @@ class Reflector:
         self.transform: Transform | None = None
         """Set it before the start."""
         self.heard: clock.Instant | None = None
-        """When the server was heard last."""
+        """When the server has last said something."""
         self._source = source
         self._store = store
         self._audience = audience
@@ -223,8 +223,9 @@ class Reflector:
         with Watchdog(limit, bark) as watchdog:
             async with self._source.watch(options) as stream:
                 before = lifecycle.phase
-                self.heard = watchdog.hear()
-                lifecycle.opened(self._now())
+                opened = watchdog.hear()
+                if lifecycle.opened(self._now()):
+                    self.heard = opened
                 self._report(before)
                 try:
                     async for batch in stream:

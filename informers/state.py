@@ -16,7 +16,7 @@ class State:
     synced: bool
     """Whether a first list was completed: the store is a true, if perhaps old, state of the server."""
     last_event: datetime | None
-    """When the server was heard last: an event, a bookmark, a page, or a watch that it opened."""
+    """When the server was heard last: an event, a bookmark or a page; a watch that it opened, where it has sent no bookmarks yet."""
     age: float | None
     """Seconds since then, by the clock that says more."""
     error: str | None

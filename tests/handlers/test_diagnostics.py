@@ -86,6 +86,31 @@ async def test_a_stream_that_is_stale_makes_the_operator_not_ready_and_nothing_e
         assert (await site.get("/readyz"))[0] == 200
 
 
+async def test_a_server_that_opens_streams_and_says_nothing_makes_the_operator_not_ready(
+    world: World, site: Site
+) -> None:
+    @ctl.on.event(KEX.plural)
+    @ctl.on.event(PLAIN.plural)
+    async def look(**_: Any) -> None: ...
+
+    match = Match(path=f"/{KEX.plural}$", user_agent="ctl/")
+    async with world.running(http=site.http):
+        await asyncio.sleep(125)
+        for passed in range(100):
+            world.sandbox.faults.stall_watches(match)
+            await asyncio.sleep(1)
+            if passed < 25:
+                assert (await site.get("/readyz"))[0] == 200
+        status, text = await site.get("/readyz")
+        assert status == 503
+        assert f"[-]informer {NAME} watching" in text
+        assert "silent for more than 90 s" in text
+        assert "[+]informer plains.v1.kopf.dev watching" in text
+        assert (await site.get("/livez"))[0] == 200
+        await asyncio.sleep(150)
+        assert (await site.get("/readyz"))[0] == 200, "streams speak again"
+
+
 async def test_what_is_missing_or_forbidden_is_shown_and_is_ready(world: World, site: Site) -> None:
     @ctl.on.event(KEX.plural)
     async def look(**_: Any) -> None: ...

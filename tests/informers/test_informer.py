@@ -510,6 +510,30 @@ async def test_ten_minutes_of_each_trouble_are_over_within_ninety_seconds_and_co
         assert (other.metrics.errors, other.metrics.stalls, other.metrics.lists) == (0, 0, 1)
 
 
+async def test_streams_that_open_and_say_nothing_are_stale() -> None:
+    async with following(STREAMED, "a") as cluster:
+        faults, informer = cluster.sandbox.faults, cluster.informer
+        other = cluster.factory.informer(SECRETS)
+        assert await other.wait_synced(30)
+
+        async def deaf(seconds: int) -> None:
+            for _ in range(seconds):
+                faults.stall_watches(WATCHES)
+                await asyncio.sleep(1)
+
+        await deaf(175)
+        assert not informer.state.is_stale(), "the stream of the list may be silent, and the one after it is waited for"
+        await deaf(10)
+        assert informer.state.is_stale(), "no bookmark in a minute and a half"
+        assert not other.state.is_stale()
+        faults.clear()
+        await asyncio.sleep(130)
+        assert not informer.state.is_stale(), "a bookmark came"
+        await deaf(92)
+        assert informer.state.is_stale(), "and then none"
+        assert informer.metrics.stalls > 2
+
+
 async def test_the_echo_of_one_of_several_authors_bears_its_name_and_is_news_to_the_others() -> None:
     async with following(STREAMED, "a") as cluster:
         informer, key = cluster.informer, Key("default", "a")
