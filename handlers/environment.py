@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 from ..client.objects import Object
 from ..client.resources import Key, Resource
@@ -119,15 +119,24 @@ class Environment:
         )
 
 
-class ObjectKey(NamedTuple):
-    """Which object of which resource."""
+class ObjectKey(str):
+    """Which object of which resource, as people write it: `plural.version.group namespace/name`.
+
+    A string, since its hash is worked out once: a key is looked up some thirty times for each event.
+    """
+
+    __slots__ = ("name", "namespace", "resource")
 
     resource: Resource
     namespace: str | None
     name: str
 
-    def __str__(self) -> str:
-        return f"{self.resource!r} {Key(self.namespace, self.name)}"
+    def __new__(cls, resource: Resource, namespace: str | None, name: str, text: str = "") -> Self:
+        """Make the key of an object of a resource, whose `repr()` may be given as `text` by who makes many."""
+        place = name if namespace is None else f"{namespace}/{name}"
+        self = super().__new__(cls, f"{text or repr(resource)} {place}")
+        self.resource, self.namespace, self.name = resource, namespace, name
+        return self
 
 
 @dataclass(slots=True)

@@ -93,14 +93,14 @@ class ObjectReconciler:
         self._env.serve(known for known, _ in self._informers)
         takes = is_open or (lambda: self._gate.is_open)
         interest = self._env.registry.handles(resource)
-        raw = interest.watching or interest.indexing
+        raw, text = interest.watching or interest.indexing, repr(resource)
 
         def trigger(delta: Delta) -> Iterable[ObjectKey]:
             gone = delta.kind is DeltaKind.DELETED
             if delta.kind is DeltaKind.SYNCED or (delta.echo and not gone and not raw and not interest.spawning):
                 return ()
             obj = delta.object
-            key = ObjectKey(resource, obj.namespace, obj.name)
+            key = ObjectKey(resource, obj.namespace, obj.name, text)
             if not takes():
                 self._overlook(key, delta, indexing=interest.indexing)
                 return ()
