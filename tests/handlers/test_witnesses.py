@@ -1,0 +1,168 @@
+"""What each handler saw of its object decides what it is still to be told: nothing is lost, and nothing is told of what nobody saw."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+import ctl
+from ctl.sandbox import LoggedRequest
+
+from .world import KEX, LAST, Calls, World, rest
+
+pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
+
+
+def _bases(world: World) -> list[Any]:
+    """The specs of the diff-bases that were written, in order."""
+    found = [(body.get("metadata", {}).get("annotations") or {}).get(LAST) for body in world.bodies()]
+    return [json.loads(text)["spec"] for text in found if text]
+
+
+async def test_no_state_that_nobody_was_told_of_becomes_the_base(world: World, calls: Calls) -> None:
+    """A checkpoint finds a change; the slow handler that began before has not seen it, and the object must not look so."""
+
+    @ctl.on.create(KEX.plural, id="early")
+    async def early(**_: Any) -> None:
+        calls("early", {})
+
+    @ctl.on.create(KEX.plural, id="slow")
+    async def slow(**_: Any) -> None:
+        await asyncio.sleep(0.5)
+        await world.patch({"spec": {"field": 2}})
+        await asyncio.sleep(2)
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(old: Any, new: Any, **_: Any) -> None:
+        calls("update", {"old": old["spec"]["field"], "new": new["spec"]["field"]})
+
+    async with world.running():
+        await world.create(spec={"field": 1})
+        await world.until(lambda: calls.count("update"))
+        await world.handled()
+    assert calls.made == [("early", {}), ("update", {"old": 1, "new": 2})]
+    assert _bases(world) == [{"field": 1}, {"field": 2}]
+    # A checkpoint with the outcome of the first handler, the ends of the two rounds.
+    assert len(world.writes()) == 3
+
+
+async def test_what_came_while_a_handler_ran_is_told_to_it_by_the_next_process(world: World, calls: Calls) -> None:
+    """Its record is written after a checkpoint whose answer had the change already; it was called before."""
+
+    @ctl.on.update(KEX.plural, id="early")
+    async def early(spec: Any, **_: Any) -> None:
+        calls("early", dict(spec))
+
+    @ctl.on.update(KEX.plural, id="slow")
+    async def slow(spec: Any, **_: Any) -> None:
+        calls("slow", dict(spec))
+        if spec["field"] == 2:
+            await asyncio.sleep(0.5)
+            await world.patch({"spec": {"field": 3}})
+            await asyncio.sleep(1)
+
+    @ctl.on.update(KEX.plural, id="last")
+    async def last(spec: Any, **_: Any) -> None:
+        calls("last", dict(spec))
+        if len(calls) <= 3:
+            raise ctl.TemporaryError("not yet", delay=100)
+
+    async with world.running() as running:
+        await world.create(spec={"field": 1})
+        await world.handled()
+        await world.patch({"spec": {"field": 2}})
+        await world.until(lambda: (world.record("slow") or {}).get("success"))
+        await rest(2)
+        await world.crash(running)
+    assert calls.made == [("early", {"field": 2}), ("slow", {"field": 2}), ("last", {"field": 3})]
+    async with world.running():
+        await world.handled(seconds=300)
+    assert {name: given for name, given in calls.made[3:]} == dict.fromkeys(["early", "slow", "last"], {"field": 3})
+
+
+async def test_a_state_in_between_that_one_handler_saw_is_taken_back_for_it(world: World, calls: Calls) -> None:
+    """The change from the first state to the last does not show what the handler of a field saw in between."""
+
+    @ctl.on.create(KEX.plural, id="early")
+    async def early(**_: Any) -> None:
+        calls("early", {})
+
+    @ctl.on.field(KEX.plural, id="field", field="spec.a")
+    async def field(new: Any, retry: int, **_: Any) -> None:
+        if not calls.count("field") and not retry:
+            raise ctl.TemporaryError("not yet", delay=10)
+        calls("field", {"new": new})
+
+    @ctl.on.create(KEX.plural, id="last")
+    async def last(retry: int, **_: Any) -> None:
+        if not retry:
+            raise ctl.TemporaryError("not yet", delay=20)
+
+    async with world.running():
+        await world.create(spec={"a": 1, "b": 1})
+        await rest(5)
+        await world.patch({"spec": {"a": 2}})
+        await world.until(lambda: calls.count("field") == 1)
+        await rest(2)
+        await world.patch({"spec": {"a": 1, "b": 2}})
+        await rest(60)
+    assert calls.made == [("early", {}), ("field", {"new": 2}), ("field", {"new": 1})]
+    assert world.is_clean()
+    assert _bases(world)[-1] == {"a": 1, "b": 2}
+
+
+async def test_own_changes_between_checkpoints_are_one_change(world: World, calls: Calls) -> None:
+    """What handlers saw of each other's changes in between is part of what the one update tells."""
+
+    def declare(name: str) -> None:
+        @ctl.on.create(KEX.plural, id=name)
+        async def create(patch: ctl.Patch, **_: Any) -> None:
+            patch.spec[name] = True
+            await asyncio.sleep(2)
+
+    for name in "abc":
+        declare(name)
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(diff: Any, **_: Any) -> None:
+        calls("update", {"fields": sorted(item.field[-1] for item in diff)})
+
+    async with world.running():
+        await world.create(spec={"field": 1})
+        await world.until(lambda: calls.count("update"))
+        await rest(10)
+    assert calls.made == [("update", {"fields": ["a", "b", "c"]})]
+    assert len(_bases(world)) == 2
+
+
+async def test_an_object_is_released_once(world: World) -> None:
+    """The answer to the release has the version that was there before; the copy has the finalizer until the watch tells."""
+
+    @ctl.daemon(KEX.plural, cancellation_timeout=1)
+    async def daemon(**_: Any) -> None:
+        ends = asyncio.get_running_loop().time() + 20
+        while (left := ends - asyncio.get_running_loop().time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                continue
+
+    def silence(request: LoggedRequest) -> bool:
+        if b"remove" in request.body:
+            world.sandbox.faults.stall_watches()
+        return False
+
+    async with world.running():
+        await world.create()
+        await rest()
+        before = len(world.writes())
+        world.sandbox.faults.refuse(match=world.own_patches(when=silence), times=None)
+        with pytest.warns(ResourceWarning, match="did not exit in time"):
+            await world.delete()
+            await world.gone()
+        await rest(30)
+        assert [request.code for request in world.writes()[before:]] == [200]
+        world.sandbox.faults.rules.clear()
+        world.sandbox.faults.resume_watches()
+        await rest()
