@@ -23,28 +23,35 @@ class Rights:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[tuple[str, Resource, str | None], bool] = {}
+        self._known: dict[tuple[str, Resource, str | None, str | None], bool] = {}
         self._asking = asyncio.Lock()
 
-    async def have(self, verb: str, resource: Resource, namespace: str | None = None) -> bool:
-        """Tell whether the verb is allowed: in the namespace, or, for None, in all of them."""
+    async def have(
+        self, verb: str, resource: Resource, namespace: str | None = None, *, name: str | None = None
+    ) -> bool:
+        """Tell whether the verb is allowed: in the namespace, or, for None, in all of them.
+
+        With a name it is about that object alone, so that a rule limited by `resourceNames` counts.
+        """
         async with self._asking:
-            if await self._ask(verb, resource, None):
+            if await self._ask(verb, resource, None, name):
                 return True
-            return namespace is not None and await self._ask(verb, resource, namespace)
+            return namespace is not None and await self._ask(verb, resource, namespace, name)
 
     async def have_all(self, verbs: tuple[str, ...], resource: Resource) -> bool:
         """Tell whether all of the verbs are allowed, in all namespaces."""
         return all([await self.have(verb, resource) for verb in verbs])
 
-    async def _ask(self, verb: str, resource: Resource, namespace: str | None) -> bool:
-        question = (verb, resource, namespace)
+    async def _ask(self, verb: str, resource: Resource, namespace: str | None, name: str | None) -> bool:
+        question = (verb, resource, namespace, name)
         known = self._known.get(question)
         if known is not None:
             return known
         attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
         if namespace is not None:
             attributes["namespace"] = namespace
+        if name is not None:
+            attributes["name"] = name
         review = {
             "apiVersion": REVIEWS.api_version,
             "kind": REVIEWS.kind,

@@ -111,11 +111,14 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
         return None
     known = candidacy.settings.leadership
     namespace, name = await candidacy.namespace(client), await candidacy.name(client)
-    missing = [verb for verb in VERBS if not await rights.have(verb, LEASES, namespace)]
+    # What is not there yet has no name: the right to create cannot be limited to one, the others can.
+    missing = [
+        verb
+        for verb in VERBS
+        if not await rights.have(verb, LEASES, namespace, name=None if verb == "create" else name)
+    ]
     if missing:
-        rule = (
-            f"{{apiGroups: [{LEASES.group}], resources: [{LEASES.plural}], verbs: [{', '.join(VERBS)}, watch]}}"
-        )
+        rule = f"{{apiGroups: [{LEASES.group}], resources: [{LEASES.plural}], verbs: [{', '.join(VERBS)}, watch]}}"
         text = f"The right to {', '.join(missing)} leases in the namespace {namespace} is missing"
         if not candidacy.is_automatic:
             raise AccessError(f"{text}, and --leader-elect needs it. Add this rule to the role: {rule}")

@@ -54,6 +54,33 @@ async def test_an_election_that_is_forbidden(
     assert rule in told.getMessage()
 
 
+async def test_a_role_that_is_limited_to_the_lease_by_its_name_is_enough(world: World) -> None:
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    group = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    rules = [
+        {**group, "verbs": ["create"]},
+        {**group, "resourceNames": ["op"], "verbs": ["get", "update", "watch"]},
+    ]
+    meta = {"name": "named", "namespace": "default"}
+    role = {"kind": "Role", "metadata": meta, "rules": rules}
+    binding = {
+        "kind": "RoleBinding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "named"},
+        "subjects": [{"kind": "ServiceAccount", "name": "named", "namespace": "default"}],
+    }
+    for plural, body in (("roles", role), ("rolebindings", binding)):
+        whole = {"apiVersion": "rbac.authorization.k8s.io/v1", **body}
+        await world.user.request("POST", f"{rbac}/{plural}", body=whole, headers={"Content-Type": "application/json"})
+    access = Access(server=world.sandbox.url, credentials=Constant(bearer(await token_of(world, "named"))))
+    async with Client(access) as client:
+        named = identified("a", elect=True, lease_name="op", lease_namespace="default")
+        assert await candidate(Candidacy(named, world.registry, access), client, Rights(client)) is not None
+        other = identified("a", elect=True, lease_name="other", lease_namespace="default")
+        with pytest.raises(AccessError, match="The right to get, update leases"):
+            await candidate(Candidacy(other, world.registry, access), client, Rights(client))
+
+
 async def token_of(world: World, name: str) -> str:
     """A token of a new service account."""
     core = "/api/v1/namespaces/default/serviceaccounts"
