@@ -55,7 +55,8 @@ class Authority:
     """The gate of one operator, and what is to be done when it turns.
 
     `leadership` is None where there is no election. `last_resort` is called when something that cannot be cancelled goes on
-    after leadership was lost, shortly before others may act; without it the operator ends as fast as it can.
+    after leadership was lost, shortly before others may act; without it the operator ends as fast as it can. If what goes on
+    blocks the event loop, it is called in another thread.
     """
 
     def __init__(
@@ -110,6 +111,8 @@ class Authority:
     async def start(self) -> None:
         """Take part in the election, if there is one. Raises the client's errors when the lease cannot be read."""
         if self.leadership is not None:
+            if self._last_resort is not None:
+                self.leadership.unheard = self._resort
             self._unsubscribe.append(self.leadership.subscribe(self._leadership_turned))
             await self.leadership.start()
             self._following = self._tasks.spawn(self._follow(self.leadership), name="leadership")
@@ -220,8 +223,7 @@ class Authority:
 
     async def _see_out(self, leadership: Leadership, acting: dict[asyncio.Task[Any], str]) -> None:
         """See to it that nothing that ran when leadership was lost goes on when others may lead."""
-        rules = leadership.settings.rules
-        left = rules.duration - rules.renew_deadline
+        left = leadership.spare()
         others = asyncio.gather(*(controller.survivors(left / 2) for controller in self._controllers()))
         if acting:
             await asyncio.wait(acting, timeout=left / 2)
@@ -229,12 +231,24 @@ class Authority:
         survivors += [f"the reconciler of {key}" for keys in await others for key in keys]
         if not survivors:
             return
-        error = StillActing(f"{leadership.settings.namespace}/{leadership.settings.name}", survivors)
+        error = StillActing(_lease(leadership), survivors)
         logger.error("%s", error)
         self._wish.fail(error)
         if self._last_resort is not None:
             await asyncio.sleep(left / 4)
             self._last_resort(error)
+
+    def _resort(self) -> None:
+        """In the thread of the election: the event loop has not heard of the loss, and nothing can be cancelled in it."""
+        assert self.leadership is not None
+        assert self._last_resort is not None
+        error = StillActing(_lease(self.leadership), ["what blocks the event loop"])
+        logger.critical("%s", error)
+        self._last_resort(error)
+
+
+def _lease(leadership: Leadership) -> str:
+    return f"{leadership.settings.namespace}/{leadership.settings.name}"
 
 
 async def _within(coro: Any, seconds: float) -> None:

@@ -1,7 +1,6 @@
 """Leadership is the gate of those who act only while they hold a Lease, and the fence before what they write."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -101,6 +100,12 @@ class Leadership:
         self._legacy = Legacy()
         self._timer: asyncio.TimerHandle | None = None
         self._stalled = False
+        # The last loss, in the time of the election; and whether the owner's loop has heard of it.
+        self._lost_at = 0.0
+        self._loss_heard = True
+        self.unheard: Callable[[], object] | None = None
+        """Called in the thread of the election when leadership is lost and the owner's loop, which something blocks, has not heard of it
+        after three quarters of the time until others may act. Set it before the start; without a thread it is never called."""
 
     # The gate.
 
@@ -146,6 +151,12 @@ class Leadership:
                 _logger.info("Taking over: %r was listed anew.", copy.resource)
         finally:
             task.cancel()
+
+    def spare(self) -> float:
+        """After a loss: for how many seconds others may not act yet."""
+        rules, election = self.settings.rules, self._election
+        passed = 0.0 if election is None else election.time - self._lost_at
+        return max(0.0, rules.duration - rules.renew_deadline - passed)
 
     # The fence; from any thread.
 
@@ -261,13 +272,25 @@ class Leadership:
         """In the loop of the election: have the owner's loop hear of a change."""
         term, legacy, time = election.term, election.legacy, election.time
         silence = None if legacy.until is None else time - legacy.until
-        # The loop may be closed without a stop: then there is nobody to tell.
-        with contextlib.suppress(RuntimeError):
+        if turn is not Turn.OPENED and self._loss_heard:
+            self._lost_at, self._loss_heard = time, False
+            if self._thread is not None:
+                asyncio.get_running_loop().call_later(self.spare() * 0.75, self._miss, time)
+        try:
             home.call_soon_threadsafe(self._told, turn, term, legacy, silence)
+        except RuntimeError:
+            # The loop was closed without a stop: there is nobody to tell.
+            self._loss_heard = True
+
+    def _miss(self, lost_at: float) -> None:
+        """In the thread of the election: the loss should have been heard of."""
+        if not self._loss_heard and self._lost_at == lost_at and self.unheard is not None:
+            self.unheard()
 
     def _told(self, turn: Turn, term: int, legacy: Legacy, silence: float | None) -> None:
         assert self._election is not None
         if turn is not Turn.OPENED:
+            self._loss_heard = True
             if self._valve.is_open:
                 self._valve.revoke()
             return
@@ -292,6 +315,7 @@ class Leadership:
         if left <= 0:
             # The election may have had its renewal a moment too late, and know nothing of this.
             if self._election is not None:
+                self._lost_at = self._election.time
                 self._election.resign(self._term)
             self._valve.revoke()
         else:

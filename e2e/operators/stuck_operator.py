@@ -1,3 +1,4 @@
+import os
 import time
 
 import ctl
@@ -9,7 +10,13 @@ def configure(settings, **_):
     settings.leadership.identity = "stuck"
 
 
-@ctl.on.create("kopfexamples")
+@ctl.on.create("kopfexamples", when=lambda **_: os.environ.get("STUCK") != "loop")
 def stick(name, **_):
     print("sticking to", name, flush=True)
     time.sleep(600)
+
+
+@ctl.on.create("kopfexamples", when=lambda name, **_: os.environ.get("STUCK") == "loop" and name == "n0")
+async def block(name, **_):
+    print("blocking the loop for", name, flush=True)
+    time.sleep(600)  # noqa: ASYNC251 - that is the point

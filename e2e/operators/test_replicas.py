@@ -66,7 +66,7 @@ class Crew:
     members: dict[str, Operator] = field(default_factory=dict)
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def start(self, kubeconfig: Path | None = None, operator: Path = OPERATOR) -> str:
+    def start(self, kubeconfig: Path | None = None, operator: Path = OPERATOR, stuck: str = "thread") -> str:
         """Start one more; gives its name."""
         name = f"r{next(self.numbers)}"
         command = ctl_command(
@@ -75,7 +75,7 @@ class Crew:
         )
         config = str(kubeconfig or self.ground.target.kubeconfig)
         self.members[name] = self.stack.enter_context(
-            running(command, self.ground.target, self.folder / name, REPLICA=name, KUBECONFIG=config)
+            running(command, self.ground.target, self.folder / name, REPLICA=name, STUCK=stuck, KUBECONFIG=config)
         )
         return name
 
@@ -257,24 +257,32 @@ async def test_when_the_api_server_is_restarted_under_them_one_leads_again(crew:
     await crew.check()
 
 
+@pytest.mark.parametrize(
+    ("stuck", "said", "why"),
+    [
+        ("thread", "sticking to n0", "the handlers of"),
+        ("loop", "blocking the loop for n0", "what blocks the event loop"),
+    ],
+)
 async def test_what_cannot_be_cancelled_ends_the_process_before_another_one_may_lead(
-    crew: Crew, tmp_path: Path
+    crew: Crew, tmp_path: Path, stuck: str, said: str, why: str
 ) -> None:
     server = urlsplit(crew.ground.target.url)
     assert server.hostname is not None
     assert server.port is not None
     async with proxied(server.hostname, server.port) as proxy:
-        stuck = crew.start(kubeconfig=through(proxy, crew.ground.target, tmp_path / "cut-off"), operator=STUCK)
-        await crew.said(stuck, "sticking to n0")
+        config = through(proxy, crew.ground.target, tmp_path / "cut-off")
+        name = crew.start(kubeconfig=config, operator=STUCK, stuck=stuck)
+        await crew.said(name, said)
         proxy.close()
         began = time.monotonic()
-        process = crew.members[stuck].process
+        process = crew.members[name].process
         assert await asyncio.to_thread(process.wait, 60) == 1
         # The renew deadline, and no longer than the lease lasts.
         assert time.monotonic() - began < DURATION + 0.5
     assert (
-        "Error: The lease replicas/replicas was lost while what cannot be cancelled goes on"
-        in crew.members[stuck].text()
+        f"Error: The lease replicas/replicas was lost while what cannot be cancelled goes on: {why}"
+        in crew.members[name].text()
     )
 
 

@@ -143,6 +143,42 @@ async def test_a_loop_that_stands_still_for_too_long_loses_the_lease_and_wins_it
         await leadership.stop(10)
 
 
+async def test_a_loss_that_a_blocked_loop_does_not_hear_of_is_told_in_the_thread(server: Server) -> None:
+    leadership = Leadership(Access(server.url), replace(SETTINGS, rules=SHORT, stall_limit=0.2))
+    told: list[tuple[threading.Thread, float]] = []
+    leadership.unheard = lambda: told.append((threading.current_thread(), leadership.spare()))
+    await leadership.start()
+    try:
+        await soon(lambda: leadership.is_open)
+        block(lambda: bool(told))
+        assert told[0][0] is not threading.current_thread()
+        assert told[0][1] < 0.25
+        await soon(lambda: leadership.is_open)
+        await asyncio.sleep(0)
+        assert len(told) == 1, "once for a loss"
+    finally:
+        await leadership.stop(10)
+
+
+async def test_a_loss_that_is_heard_of_is_told_in_the_loop_only(server: Server) -> None:
+    leadership = Leadership(Access(server.url), replace(SETTINGS, rules=SHORT))
+    turns: list[Turn] = []
+    told: list[float] = []
+    leadership.subscribe(turns.append)
+    leadership.unheard = lambda: told.append(leadership.spare())
+    await leadership.start()
+    try:
+        await soon(lambda: leadership.is_open)
+        await server.thread.call(server.sandbox.stop())
+        await soon(lambda: Turn.REVOKED in turns)
+        assert 0 < leadership.spare() <= 0.5
+        await soon(lambda: leadership.spare() == 0)
+        await server.thread.call(server.sandbox.start())
+    finally:
+        await leadership.stop(10)
+    assert told == []
+
+
 async def test_writes_of_other_threads_are_fenced_by_the_clock(server: Server) -> None:
     """A sync handler asks from its own thread."""
     leadership = Leadership(Access(server.url), SETTINGS)
