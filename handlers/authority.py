@@ -227,6 +227,9 @@ class Authority:
         others = asyncio.gather(*(controller.survivors(left / 2) for controller in self._controllers()))
         if acting:
             await asyncio.wait(acting, timeout=left / 2)
+        if not leadership.is_open:
+            # What handlers have started on their way out. In another term it may act.
+            acting |= born_in_handlers(self._stage.indices)
         survivors = [name for task, name in acting.items() if not task.done()]
         survivors += [f"the reconciler of {key}" for keys in await others for key in keys]
         if not survivors:

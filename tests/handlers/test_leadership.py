@@ -429,6 +429,30 @@ async def test_a_task_that_a_handler_left_behind_ends_the_operator(world: World)
             task.cancel()
 
 
+async def test_a_task_that_a_handler_starts_on_its_way_out_ends_the_operator(world: World) -> None:
+    left: list[asyncio.Task[None]] = []
+
+    def declare(replica: Replica) -> None:
+        @ctl.on.create(KEX.plural, registry=replica.registry, id="leaver")
+        async def leaver(**_: Any) -> None:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                left.append(asyncio.create_task(asyncio.sleep(3600), name="born late"))
+
+    async with crew(world, "a") as (a,):
+        declare(a)
+        a.start()
+        await a.ready()
+        await a.leads()
+        await world.create("one")
+        await rest(5)
+        a.line.cut()
+        with pytest.raises(StillActing, match="the task 'born late', which a handler has started"):
+            await a.ran.ended()
+        left[0].cancel()
+
+
 async def test_a_reconciler_that_ignores_its_cancellation_ends_the_operator(world: World) -> None:
     free = asyncio.Event()
 
