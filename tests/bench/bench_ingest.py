@@ -25,8 +25,8 @@ Line = dict[str, float]
 
 
 @contextmanager
-def replaying(count: int, events: int) -> Iterator[str]:
-    command = [sys.executable, str(HERE / "replay.py"), str(count), str(events)]
+def replaying(count: int, events: int, *flags: str) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "replay.py"), str(count), str(events), *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -35,9 +35,9 @@ def replaying(count: int, events: int) -> Iterator[str]:
             server.kill()
 
 
-def measure(name: str, *command: str, count: int = COUNT, events: int = EVENTS) -> Line:
+def measure(name: str, *command: str, count: int = COUNT, events: int = EVENTS, pause: float = 1.0) -> Line:
     """Run one program against a server of its own and print its line; a program that hangs is killed."""
-    with replaying(count, events) as url:
+    with replaying(count, events, "--pause", str(pause)) as url:
         full = [part.replace("URL", url) for part in command]
         run = subprocess.run(full, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert run.returncode == 0, run.stderr[-2000:]

@@ -8,7 +8,8 @@
 MODULE is `kopf` or `ctl`. The first two work on the server at URL, `replay.py`: a no-op `@on.event` handler that counts COUNT listed objects
 and EVENTS modifications (at most COUNT: kopf joins events of one object that come close together); and a create handler which is
 never called, since all of COUNT objects have been handled. The last two work on the cluster of KUBECONFIG: a create handler that
-takes in COUNT objects; and one that notes how long ago each was created (`spec.at`, the time of the request, in seconds of the epoch).
+takes in COUNT objects; and one that notes how long ago each was created (`spec.at`, the time of the request, in seconds of the epoch; it says "ready" for an
+object that has none).
 Only warnings are logged, as with `-q`. Each prints one line of JSON.
 """
 
@@ -64,6 +65,15 @@ def at(registry: Any, url: str) -> None:
 
     def login(**_: Any) -> Any:
         return kopf.ConnectionInfo(server=url)
+
+    kopf.on.login(registry=registry)(login)
+
+
+def at_kubeconfig(registry: Any) -> None:
+    """Have the operator talk to the cluster of KUBECONFIG."""
+
+    def login(**kwargs: Any) -> Any:
+        return kopf.login_with_kubeconfig(**kwargs)
 
     kopf.on.login(registry=registry)(login)
 
@@ -138,6 +148,7 @@ def creates(namespace: str, objects: str) -> dict[str, float]:
             marks.mark("done")
             marks.stop_soon()
 
+    at_kubeconfig(registry)
     kopf.on.create("kopfexamples", registry=registry)(create)
     marks.mark("start")
     operate(registry, marks.stop, namespaces=[namespace])
@@ -152,6 +163,9 @@ def latency(namespace: str, objects: str) -> dict[str, float]:
     delays: list[float] = []
 
     async def create(spec: Any, **_: Any) -> None:
+        if "at" not in spec:
+            print("ready", flush=True)
+            return
         delays.append(time.time() - spec["at"])
         if len(delays) == count:
             marks.stop_soon()
@@ -159,6 +173,7 @@ def latency(namespace: str, objects: str) -> dict[str, float]:
     async def startup(settings: Any, **_: Any) -> None:
         settings.posting.enabled = False
 
+    at_kubeconfig(registry)
     kopf.on.startup(registry=registry)(startup)
     kopf.on.create("kopfexamples", registry=registry)(create)
     operate(registry, marks.stop, namespaces=[namespace])

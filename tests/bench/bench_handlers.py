@@ -1,0 +1,177 @@
+"""What handlers cost through the whole stack, beside kopf: `make bench` prints it.
+
+Raw events and memory against the replay server; taking in existing objects and the time from a creation to its handler against a real
+kube-apiserver, when that is built (`make e2e` does it).
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ctl.client.access import load_access
+from ctl.client.resources import Resource
+from ctl.client.rest import Client
+
+from .bench_ingest import CACHE, HERE, Line, measure, replaying
+
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "e2e"))
+EXISTING, LATE, RATE, HANDLED = 10_000, 2_000, 200, 100_000
+SECONDS = 300
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+EXAMPLES = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
+PROGRAM = str(HERE / "handlers.py")
+
+
+def engines() -> dict[str, str]:
+    """The interpreters by what they run: ours, and kopf's where there is an environment with it."""
+    found = sorted(CACHE.glob("kopf/*/bin/python"))
+    return {"ctl": sys.executable, **({"kopf": str(found[0])} if found else {})}
+
+
+@pytest.mark.parametrize(("count", "events"), [(20_000, 20_000), (30_000, 1)])
+def test_raw_events(count: int, events: int) -> None:
+    lines: dict[str, Line] = {}
+    for module, python in engines().items():
+        few = count if module == "ctl" or events == 1 else 5_000
+        lines[module] = measure(
+            f"raw events, {module}",
+            python,
+            PROGRAM,
+            module,
+            "events",
+            "URL",
+            str(few),
+            str(min(few, events)),
+            count=few,
+            events=min(few, events),
+            pause=10.0,
+        )
+    told("raw events", lines, "live_per_cpu_s", "peak_rss_mb")
+
+
+def test_objects_that_have_been_handled() -> None:
+    with replaying(HANDLED, 0, "--handled") as url:
+        run = subprocess.run(
+            [sys.executable, PROGRAM, "ctl", "handled", url, str(HANDLED)],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    assert run.returncode == 0, run.stderr[-2000:]
+    line = json.loads(run.stdout.splitlines()[-1])
+    print(f"\nhandled objects: {json.dumps(line)}", end="")
+    assert line["calls"] == 1
+
+
+@pytest.fixture(scope="module")
+def kubeconfig() -> Iterator[Path]:
+    from controlplane import build
+    from controlplane.cluster import ControlPlane
+
+    if not build.is_built():
+        pytest.skip("the real control plane is not built: `make e2e` builds it")
+    with ControlPlane() as cluster:
+        yield cluster.kubeconfig
+
+
+async def create_space(client: Client, name: str) -> None:
+    import yaml
+
+    definition = yaml.safe_load((ROOT / "examples" / "01-minimal" / "crd.yaml").read_text())
+    if not [crd for crd in await client.list(DEFINITIONS) if crd.name == definition["metadata"]["name"]]:
+        await client.create(DEFINITIONS, definition)
+        await asyncio.sleep(5)
+    await client.create(NAMESPACES, {"metadata": {"name": name}})
+
+
+async def create_many(kubeconfig: Path, space: str, count: int) -> None:
+    async with Client(load_access(str(kubeconfig))) as client:
+        await create_space(client, space)
+        gate = asyncio.Semaphore(32)
+
+        async def create(number: int) -> None:
+            async with gate:
+                await client.create(EXAMPLES, example(f"o{number}", note="x" * 500), space)
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(count):
+                group.create_task(create(number))
+
+
+def example(name: str, **spec: object) -> dict[str, object]:
+    return {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": name}, "spec": spec}
+
+
+async def create_steadily(kubeconfig: Path, space: str, count: int) -> None:
+    async with Client(load_access(str(kubeconfig))) as client, asyncio.TaskGroup() as group:
+        began = time.monotonic()
+        for number in range(count):
+            await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
+            group.create_task(client.create(EXAMPLES, example(f"o{number}", at=time.time()), space))
+
+
+def test_existing_objects(kubeconfig: Path) -> None:
+    lines: dict[str, Line] = {}
+    for module, python in engines().items():
+        space = f"existing-{module}"
+        asyncio.run(create_many(kubeconfig, space, EXISTING))
+        command = [python, PROGRAM, module, "creates", space, str(EXISTING)]
+        run = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        )
+        assert run.returncode == 0, run.stderr[-2000:]
+        lines[module] = json.loads(run.stdout.splitlines()[-1])
+        print(f"\nexisting objects, {module}: {json.dumps(lines[module])}", end="")
+    told("existing objects", lines, "cpu_s", "peak_rss_mb")
+
+
+def test_latency(kubeconfig: Path) -> None:
+    lines: dict[str, Line] = {}
+    for module, python in engines().items():
+        space = f"late-{module}"
+
+        async def begin(space: str = space) -> None:
+            async with Client(load_access(str(kubeconfig))) as client:
+                await create_space(client, space)
+                await client.create(EXAMPLES, example("first"), space)
+
+        asyncio.run(begin())
+        with subprocess.Popen(
+            [python, PROGRAM, module, "latency", space, str(LATE)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        ) as run:
+            try:
+                assert run.stdout is not None
+                assert run.stdout.readline().strip() == "ready"
+                time.sleep(2)  # until the first object is written, and kopf's connections are there
+                asyncio.run(create_steadily(kubeconfig, space, LATE))
+                lines[module] = json.loads(run.stdout.readline())
+            finally:
+                run.kill()
+        print(f"\ncreation to handler, {module}: {json.dumps(lines[module])}", end="")
+    told("creation to handler", lines, "p50_ms", "p99_ms")
+
+
+def told(what: str, lines: dict[str, Line], *names: str) -> None:
+    """Print the ratios to kopf."""
+    if "kopf" in lines:
+        ratios = {name: round(lines["ctl"][name] / lines["kopf"][name], 3) for name in names}
+        print(f"\n{what}, ctl to kopf: {json.dumps(ratios)}", end="")
