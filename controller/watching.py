@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterato
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from ..client.objects import Object
+from ..client.objects import Object, version_order
 from ..client.resources import Resource
 from ..informers.deltas import Delta, DeltaKind
 from .predicates import Predicate
@@ -29,6 +29,10 @@ class Deltas(Protocol):
 
     synced: asyncio.Event
     """Set when what was in the store at the beginning has been delivered."""
+
+    @property
+    def depth(self) -> int:
+        """How many deltas wait."""
 
     def __aiter__(self) -> AsyncIterator[list[Delta]]:
         """The deltas, in order."""
@@ -96,6 +100,9 @@ class Watch(Generic[K]):
         """Whether the keys of its deltas are dropped, since the copy may be older than what a predecessor wrote."""
         self.dropped = False
         """Whether any were."""
+        # What replays have shown while older deltas waited to be taken, by uid; and of whom deltas were taken during each replay.
+        self._shown: dict[str, Object] = {}
+        self._overtaken: list[set[str]] = []
 
     @property
     def synced(self) -> asyncio.Event:
@@ -107,15 +114,39 @@ class Watch(Generic[K]):
         async for batch in self._deltas:
             at = asyncio.get_running_loop().time()
             for delta in batch:
-                self._take(delta, at)
+                for uids in self._overtaken:
+                    uids.add(delta.object.uid)
+                if not self._is_outdated(delta):
+                    self._take(delta, at)
+            if not self._deltas.depth:
+                self._shown.clear()
 
     async def replay(self) -> None:
-        """Ask for every stored object as if it had just been listed; what changes meanwhile comes as ever."""
-        for chunk in _chunks(list(self.informer.store.values())):
-            at = asyncio.get_running_loop().time()
-            for obj in chunk:
-                self._take(Delta(kind=DeltaKind.ADDED, object=obj, old=None, initial=True, wire_type=None), at)
-            await asyncio.sleep(0)
+        """Ask for every stored object as if it had just been listed; what changes meanwhile comes as ever.
+
+        Nothing goes back in time: what waited to be taken is not, if it is no newer than what is shown here, but for deletions;
+        and what has been taken meanwhile is not shown.
+        """
+        overtaken = set[str]()
+        self._overtaken.append(overtaken)
+        try:
+            for chunk in _chunks(list(self.informer.store.values())):
+                at = asyncio.get_running_loop().time()
+                if self._deltas.depth:
+                    self._shown.update((obj.uid, obj) for obj in chunk if obj.uid not in overtaken)
+                for obj in chunk:
+                    if obj.uid not in overtaken:
+                        self._take(Delta(kind=DeltaKind.ADDED, object=obj, old=None, initial=True, wire_type=None), at)
+                await asyncio.sleep(0)
+        finally:
+            self._overtaken = [uids for uids in self._overtaken if uids is not overtaken]
+
+    def _is_outdated(self, delta: Delta) -> bool:
+        shown = self._shown.get(delta.object.uid)
+        if shown is None or delta.kind is DeltaKind.DELETED:
+            return False
+        known, version = version_order(shown.resource_version), version_order(delta.object.resource_version)
+        return known is not None and version is not None and version <= known
 
     def close(self) -> None:
         """End the subscription."""

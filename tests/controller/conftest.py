@@ -37,6 +37,10 @@ class Told:
         self.synced = asyncio.Event()
         self.batches: asyncio.Queue[list[Delta] | None] = asyncio.Queue()
 
+    @property
+    def depth(self) -> int:
+        return self.batches.qsize()
+
     async def __aiter__(self) -> AsyncIterator[list[Delta]]:
         while (batch := await self.batches.get()) is not None:
             yield batch

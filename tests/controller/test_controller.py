@@ -13,6 +13,8 @@ from ctl.controller.controller import Controller
 from ctl.controller.gating.valve import Valve
 from ctl.controller.reconciler import Attempt
 from ctl.controller.result import Result, TerminalError
+from ctl.controller.watching import REPLAY_CHUNK
+from ctl.informers.deltas import Delta
 from ctl.workqueue import Exponential, RateLimitingQueue
 
 pytestmark = pytest.mark.virtual_time
@@ -336,6 +338,54 @@ async def test_a_closed_gate_holds_attempts_and_opening_it_asks_for_everything_s
         gate.open()
         await asyncio.sleep(1)
     assert len(log.attempts) == 4
+
+
+async def test_what_an_opening_has_shown_is_not_told_again_by_what_waited(feed: Any, obj: Make) -> None:
+    """The copy is ahead of what the watch has taken of it: older and equal deltas would go back in time."""
+    gate, told = Valve(), list[tuple[str, str, str | None]]()
+    controller: Controller[Key] = Controller("test", Log(), gate=gate)
+
+    def trigger(delta: Delta) -> tuple[Key, ...]:
+        if gate.is_open:
+            told.append((delta.object.name, delta.object.resource_version, delta.wire_type))
+        return ()
+
+    async with running(controller):
+        controller.watch(feed, trigger)
+        for name in ("a", "b"):
+            feed.put(obj(name))
+        await asyncio.sleep(1)
+        gate.open()
+        feed.put(obj("a", 2))
+        feed.put(obj("a", 3))
+        feed.remove(Key("default", "b"))
+        await asyncio.sleep(1)
+        assert told == [("a", "3", None), ("b", "1", "DELETED")]
+        feed.put(obj("a", 4))
+        await asyncio.sleep(1)
+    assert told[2:] == [("a", "4", "MODIFIED")]
+
+
+async def test_what_is_told_during_an_opening_is_not_shown_as_it_was_before(feed: Any, obj: Make) -> None:
+    gate, told = Valve(), list[tuple[str, str, str | None]]()
+    controller: Controller[Key] = Controller("test", Log(), gate=gate)
+
+    def trigger(delta: Delta) -> tuple[Key, ...]:
+        if gate.is_open:
+            told.append((delta.object.name, delta.object.resource_version, delta.wire_type))
+        if delta.object.name == "o0" and delta.initial:
+            feed.put(obj("changed", 2))
+            feed.remove(Key("default", "gone"))
+        return ()
+
+    async with running(controller):
+        controller.watch(feed, trigger)
+        for name in (*(f"o{number}" for number in range(REPLAY_CHUNK)), "changed", "gone", "other"):
+            feed.put(obj(name))
+        await asyncio.sleep(1)
+        gate.open()
+        await asyncio.sleep(1)
+    assert told[REPLAY_CHUNK:] == [("changed", "2", "MODIFIED"), ("gone", "1", "DELETED"), ("other", "1", None)]
 
 
 async def test_a_pause_lets_running_attempts_end_and_holds_the_others() -> None:
