@@ -72,7 +72,8 @@ class Blueprint:
         """Reconcile the keys that a function says, asked with each item of a source and the caches; None: every object that there is.
 
         Sources are a `Channel`, a clock (`every(60)`), or whatever else can be iterated asynchronously. `name` is the trigger in reasons
-        and metrics. While the gate is closed items are passed over; when it opens every object is reconciled anyway.
+        and metrics. What is asked for while the gate is closed is reconciled when it opens (the 10,000 keys that came last); for a
+        source without a function that is every object anyway.
         """
         feed = Feed(name, source, keys)
         return replace(self, plan=replace(self.plan, feeds=(*self.plan.feeds, feed)))

@@ -141,7 +141,12 @@ class BuiltController:
         def keys(item: Any) -> Any:
             return primary.keys() if feed.keys is None else feed.keys(item, self.cached)
 
-        self.controller.follow(feed.source() if callable(feed.source) else feed.source, keys, name=feed.name)
+        self.controller.follow(
+            feed.source() if callable(feed.source) else feed.source,
+            keys,
+            name=feed.name,
+            remember=feed.keys is not None,
+        )
 
     def _make_recorder(self) -> Recorder:
         instance = os.environ.get("POD_NAME") or socket.gethostname()

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from ..runtime.metrics import Sample
 from ..runtime.tasks import Tasks
 from ..workqueue import RateLimitingQueue
+from .asked import Asked
 from .gating.gates import AlwaysOpen, Gate, Heir, Turn
 from .metrics import ControllerMetrics
 from .predicates import Predicate
@@ -108,6 +109,7 @@ class Controller(Generic[K]):
         self._in_term = False
         self._terms = 0
         self._watches: dict[Watched, Watch[K] | None] = {}
+        self._asked: Asked[K] = Asked()
         # Those without which no attempt begins, and whether one of them has come nearer to that.
         self._awaited: list[Watch[K]] = []
         self._progress = asyncio.Event()
@@ -152,17 +154,24 @@ class Controller(Generic[K]):
             self._admit(watched, watch, replay=False)
         return watched
 
-    def follow(self, source: AsyncIterable[T], keys: Callable[[T], Iterable[K]], *, name: str) -> Watched:
+    def follow(
+        self, source: AsyncIterable[T], keys: Callable[[T], Iterable[K]], *, name: str, remember: bool = True
+    ) -> Watched:
         """Have anything that can be iterated ask for keys: a channel, a timer, another system's stream; in the running loop only.
 
-        An exception of the source, or of `keys`, ends it with an error in the log; the controller goes on.
+        What it asks for while the gate is closed, and what a lost term left undone, is asked for at the next opening: the 10,000 keys
+        that came last. Without `remember` it is passed over. An exception of the source, or of `keys`, ends it with an error
+        in the log; the controller goes on.
         """
 
         async def pump() -> None:
             async for item in source:
                 at = asyncio.get_running_loop().time()
+                reason = Reason(name, None, None, at)
                 for key in keys(item):
-                    self._ask(key, Reason(name, None, None, at), 0, False)
+                    if remember and not self._asked.note(key, reason, is_open=self._gate.is_open):
+                        self.metrics.trigger_errors[name] = self.metrics.trigger_errors.get(name, 0) + 1
+                    self._ask(key, reason, 0, False)
 
         return self._begin(name, pump(), None)
 
@@ -202,6 +211,7 @@ class Controller(Generic[K]):
         self._unsubscribe = self._gate.subscribe(self._turned)
         if self._gate.is_open:
             self._begin_term()
+            self._ask_again()
         self._dispatcher = self._tasks.spawn(self._runners.dispatch(self._next), name="dispatcher")
 
     async def stop(self, grace: float = 30.0) -> None:
@@ -258,6 +268,7 @@ class Controller(Generic[K]):
             for watched, watch in self._watches.items():
                 if watch is not None and not watch.held and not watched.tasks.stopping:
                     watched.tasks.spawn(watch.replay(), name="replay")
+            self._ask_again()
         elif turn is Turn.REVOKED:
             self._end_term()
 
@@ -266,10 +277,15 @@ class Controller(Generic[K]):
         if self._heir is None:
             return
         self._terms += 1
+        self._asked.put_back(lambda key: key in self._runners.running or self.queue.rank(key) is not None)
         self.queue.clear()
         for watched, watch in self._watches.items():
             if watch is not None and not watched.tasks.stopping:
                 self._admit(watched, watch, replay=True)
+
+    def _ask_again(self) -> None:
+        for key, reason in self._asked.take().items():
+            self._ask(key, reason, 0, False)
 
     def _end_term(self) -> None:
         self._in_term = False

@@ -10,11 +10,13 @@ import pytest
 from ctl.client.objects import Object
 from ctl.client.resources import Key
 from ctl.controller import triggers
+from ctl.controller.asked import Asked
 from ctl.controller.controller import Controller
 from ctl.controller.gating.gates import AllOf, Copy
 from ctl.controller.gating.valve import Valve
-from ctl.controller.reconciler import Attempt
+from ctl.controller.reconciler import Attempt, Reason
 from ctl.controller.result import Result
+from ctl.controller.sources import Channel
 
 from .conftest import Feed
 
@@ -263,3 +265,69 @@ async def test_who_outlives_a_revocation_is_known() -> None:
         freed.set()
         await asyncio.sleep(0)
         assert await controller.survivors(100) == ()
+
+
+async def test_what_a_source_asks_for_behind_a_closed_gate_comes_at_the_opening_once(feed: Feed, obj: Make) -> None:
+    gate, log, channel = Inheritance(), Log(), Channel[str]()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
+    controller.watch(feed, triggers.itself(), wait=True)
+    controller.follow(channel, lambda name: [Key(None, name)], name="channel")
+    feed.caught_up.clear()
+    channel.send("before the start")
+    async with running(controller):
+        for name in ("x", "y", "x"):
+            channel.send(name)
+        await asyncio.sleep(1)
+        assert log.drain() == []
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == [], "nobody acts on the past"
+        feed.caught_up.set()
+        await asyncio.sleep(1)
+        assert log.drain() == ["before the start", "x", "y"]
+        gate.close()
+        channel.send("paused")
+        await asyncio.sleep(1)
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == ["paused"]
+        gate.revoke()
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == [], "what is done is not asked for again"
+
+
+async def test_what_a_source_has_asked_for_and_a_lost_term_left_undone_is_done_in_the_next(feed: Feed) -> None:
+    gate, log, channel = Inheritance(is_open=True), Log(work=10), Channel[str]()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
+    controller.follow(channel, lambda name: [Key(None, name)], name="channel")
+    passed_over = Channel[str]()
+    controller.follow(passed_over, lambda name: [Key(None, name)], name="passed over", remember=False)
+    async with running(controller):
+        channel.send("done")
+        await asyncio.sleep(11)
+        channel.send("cut")
+        channel.send("queued")
+        passed_over.send("another")
+        await asyncio.sleep(1)
+        assert log.drain() == ["cut", "done"]
+        gate.revoke()
+        await asyncio.sleep(1)
+        passed_over.send("one more")
+        await asyncio.sleep(1)
+        gate.open()
+        await asyncio.sleep(25)
+        assert log.drain() == ["cut", "queued"]
+
+
+def test_of_too_many_keys_the_last_are_remembered() -> None:
+    asked: Asked[int] = Asked(limit=3)
+    told = [asked.note(key, Reason(str(key)), is_open=False) for key in (1, 2, 3, 1, 4)]
+    assert told == [True, True, True, True, False]
+    assert list(asked.take()) == [3, 1, 4]
+    assert asked.take() == {}
+    assert [asked.note(key, Reason("later"), is_open=True) for key in (5, 6)] == [True, True], (
+        "let through: nothing is lost"
+    )
+    asked.put_back(lambda key: key in {1, 5})
+    assert {key: reason.trigger for key, reason in asked.take().items()} == {5: "later"}
