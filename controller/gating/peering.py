@@ -319,13 +319,17 @@ class Peering:
         if self.options.mandatory:
             self._look_for_lacking(self._namespaces)
         waiting = any(not place.is_known for place in self._places.values())
-        if self._verdicts or self._lacking:
+        if self._verdicts or self._lacking or (self.options.mandatory and waiting):
             self._valve.close()
         elif not waiting and not self._valve.is_open:
             self._valve.open()
 
     def _look_for_lacking(self, namespaces: frozenset[str | None]) -> None:
-        found = [(place.resource, place.namespace, len(place.informer.store) > 0) for place in self._places.values()]
+        # Of what is not listed yet nobody knows that it is missing.
+        found = [
+            (place.resource, place.namespace, not place.is_known or len(place.informer.store) > 0)
+            for place in self._places.values()
+        ]
         before, self._lacking = self._lacking, lacking(found, namespaces)
         if self._lacking and self._lacking != before:
             _logger.warning(

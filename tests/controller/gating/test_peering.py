@@ -354,6 +354,16 @@ async def test_a_mandatory_peering_is_waited_for(bare: Ground, caplog: pytest.Lo
     assert any("'default', which is mandatory; missing in: the cluster." in line for line in said(caplog))
 
 
+async def test_a_mandatory_peering_that_is_there_is_not_missed_before_it_is_listed(
+    bare: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    await bare.define(CLUSTER)
+    await bare.create()
+    async with bare.taking_part(mandatory=True) as peering:
+        await opened(peering)
+    assert not any("missing in" in line for line in said(caplog))
+
+
 async def test_a_mandatory_peering_is_waited_for_in_each_namespace(bare: Ground) -> None:
     await bare.define(SPACED)
     for name in ("one", "two"):
