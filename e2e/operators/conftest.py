@@ -1,6 +1,7 @@
 """Fixtures of the suites that run whole operators."""
 
 import asyncio
+import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -9,8 +10,11 @@ import pytest
 import yaml
 from conformance.api import Api
 from conformance.spaces import DEFINITIONS, established
+from controlplane import build
+from controlplane.cluster import ControlPlane, Options
+from operators.auditing import Audited
 from operators.cluster import Examples
-from targets import Target
+from targets import Target, of_control_plane
 
 CRD = Path(__file__).resolve().parents[2] / "examples" / "01-minimal" / "crd.yaml"
 
@@ -46,3 +50,23 @@ async def examples(served: Target) -> AsyncIterator[Examples]:
         found = Examples(api, name)
         yield found
         await api.call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="module")
+def audited() -> Iterator[Audited]:
+    if os.environ.get("KUBECONFIG"):
+        pytest.skip("needs a server whose audit log can be read; the one of KUBECONFIG is not ours")
+    if not build.is_built():
+        pytest.fail("The real control plane is not built yet: run `make e2e`, or python e2e/controlplane/build.py.")
+    with ControlPlane(Options(audit=True)) as cluster:
+        yield Audited(cluster, of_control_plane(cluster))
+
+
+@pytest.fixture
+async def admin(audited: Audited) -> AsyncIterator[Api]:
+    async with Api(audited.target) as api:
+        definition = yaml.safe_load((CRD).read_text())
+        answer = await api.call("POST", DEFINITIONS, definition)
+        assert answer.code in {201, 409}, answer
+        await established(api, definition)
+        yield api

@@ -1,83 +1,18 @@
 """Operators with few rights, and in clusters where something is broken: nothing is refused, nobody is alarmed."""
 
-import os
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from conformance.api import Api, Body
-from conformance.spaces import DEFINITIONS, established
-from controlplane import build
-from controlplane.cluster import ControlPlane, Options
+from conformance.api import Api
+from operators.auditing import Audited, alarms, service_account
 from operators.cluster import Examples
 from operators.processes import ctl_command, running
-from targets import Target, as_user, of_control_plane
+from targets import as_user
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MINIMAL = EXAMPLES / "01-minimal"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ALARMS = ("[WARNING", "[ERROR", "[CRITICAL", "Traceback")
 START_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Audited:
-    """A real server that keeps a log of all requests."""
-
-    cluster: ControlPlane
-    target: Target
-
-    def refusals_of(self, user: str) -> list[str]:
-        """Which requests of a user were refused for want of rights."""
-        found = [event for event in self.cluster.audit_events() if event["user"]["username"] == user]
-        assert found, f"{user} has asked for nothing"
-        return [f"{event['verb']} {event['requestURI']}" for event in found if event["responseStatus"]["code"] == 403]
-
-
-@pytest.fixture(scope="module")
-def audited() -> Iterator[Audited]:
-    if os.environ.get("KUBECONFIG"):
-        pytest.skip("needs a server whose audit log can be read; the one of KUBECONFIG is not ours")
-    if not build.is_built():
-        pytest.fail("The real control plane is not built yet: run `make e2e`, or python e2e/controlplane/build.py.")
-    with ControlPlane(Options(audit=True)) as cluster:
-        yield Audited(cluster, of_control_plane(cluster))
-
-
-@pytest.fixture
-async def admin(audited: Audited) -> AsyncIterator[Api]:
-    async with Api(audited.target) as api:
-        definition = yaml.safe_load((MINIMAL / "crd.yaml").read_text())
-        answer = await api.call("POST", DEFINITIONS, definition)
-        assert answer.code in {201, 409}, answer
-        await established(api, definition)
-        yield api
-
-
-async def service_account(api: Api, namespace: str, name: str, rules: list[Body]) -> str:
-    """Create an account with these rights in one namespace; gives a token of it."""
-    core = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-    meta = {"name": name, "namespace": namespace}
-    await api.create(core, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": meta}
-    await api.create(f"{RBAC}/namespaces/{namespace}/roles", {**rbac, "kind": "Role", "rules": rules})
-    binding = {
-        **rbac,
-        "kind": "RoleBinding",
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-    }
-    await api.create(f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    token: str = (await api.create(f"{core}/{name}/token", review))["status"]["token"]
-    return token
-
-
-def alarms(text: str) -> list[str]:
-    return [line for line in text.splitlines() if any(alarm in line for alarm in ALARMS)]
 
 
 RULE: dict[str, Any] = {
