@@ -57,6 +57,10 @@ class Indexing:
         # Without a delay it is the next event's turn: at once would be for ever and ever.
         return min(((when - now).total_seconds() for when in delays if when is not None and when > now), default=None)
 
+    def waits(self, obj: Object) -> bool:
+        """Whether a function of the object is to be called again without any event."""
+        return any(progress.delayed is not None for progress in self._failed.get(obj.uid, {}).values())
+
     def forget(self, obj: Object) -> None:
         """Remove an object from all indices: it is gone, or not served any more."""
         self._env.indices.discard(obj.uid)

@@ -57,6 +57,10 @@ class Keeper(Generic[K]):
         self._backlogs.setdefault(key, Backlog()).add(delta)
         self.controller.queue.add(key)
 
+    def retry(self, key: K) -> None:
+        """Call the object's functions again when their delays are over."""
+        self.controller.queue.add(key)
+
     def drop(self, is_gone: Callable[[K], bool]) -> None:
         """These keys are not served any more."""
         for key in filter(is_gone, list(self._backlogs)):

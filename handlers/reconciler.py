@@ -154,6 +154,11 @@ class ObjectReconciler:
             if is_indexed:
                 for delta in new:
                     self._overlook(key, delta, indexing=True)
+        if self.keeper is not None and self._indexing.failing:
+            # What attempts would call again after its delay is the keeper's now.
+            for informer in self._informers.values():
+                for obj in filter(self._indexing.waits, informer.store.values()):
+                    self.keeper.retry(ObjectKey(informer.resource, obj.namespace, obj.name))
 
     def begin_term(self) -> None:
         """Leadership was won, and the gate is about to open: all objects are what they are to a process that has just started."""

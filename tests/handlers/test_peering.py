@@ -252,6 +252,27 @@ async def test_each_served_namespace_has_its_peering(world: World) -> None:
     assert records(world, SPACED) == {}
 
 
+async def test_what_is_to_be_indexed_again_is_so_during_a_pause(world: World) -> None:
+    """An attempt met the error and would come back after its delay; then it may not act, and the keeper of the indices does."""
+    replica = Replica(world, "a")
+    began = asyncio.get_running_loop().time()
+    calls: list[tuple[int, int]] = []
+
+    @ctl.index(KEX.plural, id="known", registry=replica.registry)
+    async def known(retry: int, **_: Any) -> None:
+        calls.append((retry, round(asyncio.get_running_loop().time() - began)))
+        if not retry:
+            raise ctl.TemporaryError("not now", delay=60)
+
+    async with replica.running():
+        await rest(10)
+        await world.create("one")
+        await rest()
+        await freeze(world)
+        await rest(100)
+    assert calls == [(0, 10), (1, 70)]
+
+
 async def test_daemons_stop_for_a_pause_and_begin_again(world: World) -> None:
     replica = Replica(world, "a")
     reasons: list[Any] = []

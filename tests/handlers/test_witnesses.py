@@ -78,7 +78,7 @@ async def test_what_came_while_a_handler_ran_is_told_to_it_by_the_next_process(w
     assert calls.made == [("early", {"field": 2}), ("slow", {"field": 2}), ("last", {"field": 3})]
     async with world.running():
         await world.handled(seconds=300)
-    assert {name: given for name, given in calls.made[3:]} == dict.fromkeys(["early", "slow", "last"], {"field": 3})
+    assert dict(calls.made[3:]) == {name: {"field": 3} for name in ("early", "slow", "last")}
 
 
 async def test_a_state_in_between_that_one_handler_saw_is_taken_back_for_it(world: World, calls: Calls) -> None:
@@ -158,8 +158,8 @@ async def test_an_object_is_released_once(world: World) -> None:
         await rest()
         before = len(world.writes())
         world.sandbox.faults.refuse(match=world.own_patches(when=silence), times=None)
+        await world.delete()
         with pytest.warns(ResourceWarning, match="did not exit in time"):
-            await world.delete()
             await world.gone()
         await rest(30)
         assert [request.code for request in world.writes()[before:]] == [200]
