@@ -128,6 +128,7 @@ class Observation:
         """Ask the server what it has, and begin and cease to serve accordingly."""
         resources = await self.discovery.resources(self._groups())
         found = survey(self.registry, resources)
+        self.registry.pass_over(found.passed_over)
         warnings = found.warnings()
         for text in warnings:
             if text not in self._warned:
@@ -135,7 +136,8 @@ class Observation:
         self._warned = frozenset(warnings)
         # A group that could not be asked is not a group that is gone, nor is a kind that is defined: a server that has just
         # been started tells of its own groups first.
-        unknown = {place[0] for place in self._served if self._is_unknown(place[0]) or self._is_defined(place[0])}
+        missing = {place[0] for place in self._served} - set(resources)
+        unknown = {resource for resource in missing if self._is_unknown(resource) or self._is_defined(resource)}
         self._found = found.watched | unknown
         unknown = {resource for resource in self._peerings if self._is_unknown(resource)}
         self._peerings = frozenset(resource for resource in resources if resource.group in GROUPS) | unknown

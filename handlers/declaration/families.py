@@ -5,7 +5,7 @@ more about the resource. That nothing is filtered or declared twice is worked ou
 lookup and a copy of a list.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -46,6 +46,7 @@ class Family(Generic[ResourceSpecT]):
         self._specs: list[ResourceSpecT] = []
         # Bounded by the number of resources in the cluster: a resource that was discovered anew takes its old place.
         self._shelves: dict[Resource, _Shelf[ResourceSpecT]] = {}
+        self._passed_over: Mapping[Selector, frozenset[Resource]] = {}
 
     def __iter__(self) -> Iterator[ResourceSpecT]:
         return iter(self._specs)
@@ -56,6 +57,11 @@ class Family(Generic[ResourceSpecT]):
     def append(self, spec: ResourceSpecT) -> None:
         """Take one more; what was worked out before is forgotten."""
         self._specs.append(spec)
+        self._shelves.clear()
+
+    def pass_over(self, passed_over: Mapping[Selector, frozenset[Resource]]) -> None:
+        """Take resources, from now on, for none of what these selectors mean, though they match."""
+        self._passed_over = passed_over
         self._shelves.clear()
 
     def selectors(self) -> list[Selector]:
@@ -80,7 +86,7 @@ class Family(Generic[ResourceSpecT]):
         shelf = self._shelves.get(resource)
         # Equal resources can differ in what selectors look at: kind, short names, whether the version is preferred.
         if shelf is None or (shelf.resource is not resource and vars(shelf.resource) != vars(resource)):
-            specs = tuple(spec for spec in self._specs if spec.selector is None or spec.selector.check(resource))
+            specs = tuple(spec for spec in self._specs if self._means(spec.selector, resource))
             shelf = self._shelves[resource] = _Shelf(
                 resource,
                 specs,
@@ -89,3 +95,8 @@ class Family(Generic[ResourceSpecT]):
                 is_unique=len({spec.identity for spec in specs}) == len(specs),
             )
         return shelf
+
+    def _means(self, selector: Selector | None, resource: Resource) -> bool:
+        if selector is None:
+            return True
+        return selector.check(resource) and resource not in self._passed_over.get(selector, ())

@@ -79,6 +79,7 @@ class OperatorRegistry:
         self._webhooks: Family[WebhookSpec] = Family()
         # Asked for several times at each event; forgotten when a handler is declared.
         self._interests: dict[Resource, tuple[Resource, Interest]] = {}
+        self._passed_over: Mapping[Selector, frozenset[Resource]] = {}
 
     @property
     def uses_default_login(self) -> bool:
@@ -231,6 +232,18 @@ class OperatorRegistry:
     def webhook_selectors(self) -> list[Selector]:
         """The selectors of the admission handlers, each once."""
         return self._webhooks.selectors()
+
+    def pass_over(self, passed_over: Mapping[Selector, frozenset[Resource]]) -> None:
+        """Be told which resources selectors by name match and do not mean: there are several of the name in the cluster.
+
+        Handlers are not called for what they do not mean, also where other handlers have it watched. Operators that share
+        a registry share this: the last one told counts.
+        """
+        if passed_over != self._passed_over:
+            self._passed_over = dict(passed_over)
+            self._interests.clear()
+            for family in self._families():
+                family.pass_over(self._passed_over)
 
     def _families(
         self,

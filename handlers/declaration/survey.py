@@ -25,6 +25,8 @@ class Survey:
     """Selectors without any resource, maybe only until its CRD is created."""
     ambiguous: Mapping[Selector, frozenset[Resource]]
     """Selectors by name that could mean any of several resources, so none of them."""
+    passed_over: Mapping[Selector, frozenset[Resource]]
+    """What selectors by name match and do not mean: their handlers are not called for these though others' are."""
     unreadable: frozenset[Resource]
     """Resources that cannot be listed and watched."""
     unwritable: frozenset[Resource]
@@ -64,6 +66,7 @@ def survey(registry: OperatorRegistry, resources: Collection[Resource]) -> Surve
         ),
         unresolved=frozenset(choice.selector for choice in choices if choice.problem is Problem.UNRESOLVED),
         ambiguous={choice.selector: choice.candidates for choice in choices if choice.problem is Problem.AMBIGUOUS},
+        passed_over={choice.selector: choice.passed_over for choice in choices if choice.passed_over},
         unreadable=unreadable,
         unwritable=unwritable - unreadable,
     )

@@ -84,6 +84,8 @@ class Choice:
     problem: Problem | None = None
     candidates: frozenset[Resource] = frozenset()
     """The resources between which an ambiguous selector could not choose."""
+    passed_over: frozenset[Resource] = frozenset()
+    """The resources that have the name and are not meant, whoever else handles them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +169,8 @@ class Selector:
             return Choice(self, found)
         core = frozenset(resource for resource in found if not resource.group)
         if core:
-            return Choice(self, core)
-        return Choice(self, frozenset(), Problem.AMBIGUOUS, found)
+            return Choice(self, core, passed_over=found - core)
+        return Choice(self, frozenset(), Problem.AMBIGUOUS, found, found)
 
     def select(self, resources: Iterable[Resource]) -> set[Resource]:
         """The resources of `choose`, without the reasons."""

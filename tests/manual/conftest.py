@@ -1,0 +1,20 @@
+"""What users of Kopf were promised, page by page, on whole operators in the loop of a test."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ..handlers.world import Calls, World, a_world
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """A server, a user, and a registry that the decorators use."""
+    async with a_world() as found:
+        yield found
+
+
+@pytest.fixture
+def calls() -> Calls:
+    """What handlers were called with."""
+    return Calls()
