@@ -227,6 +227,6 @@ async def test_openmetrics_are_valid(world: World) -> None:
     async with busy(world) as site:
         status, text = await site.get("/metrics", Accept="application/openmetrics-text; version=1.0.0")
     assert status == 200
-    families = {family.name: family.type for family in text_string_to_metric_families(text)}
+    families = {family.name: family.type for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
     assert families["controller_runtime_reconcile"] == "counter"
     assert families["ctl_handler_duration_seconds"] == "histogram"

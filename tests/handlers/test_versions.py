@@ -40,9 +40,8 @@ async def test_handlers_of_each_version_see_each_change_once_and_never_together(
         busy: set[str] = set()
 
         def declare(version: str, reason: str) -> None:
-            decorator = getattr(ctl.on, reason)
+            decorator: Any = getattr(ctl.on, reason)
 
-            @decorator("kopf.dev", version, "kopfexamples", id=f"{reason}-{version}")
             async def handle(body: Any, **kwargs: Any) -> None:
                 assert not busy
                 busy.add(version)
@@ -50,6 +49,8 @@ async def test_handlers_of_each_version_see_each_change_once_and_never_together(
                 busy.discard(version)
                 assert body["apiVersion"] == f"kopf.dev/{version}"
                 calls(f"{reason} {version}", kwargs)
+
+            decorator("kopf.dev", version, "kopfexamples", id=f"{reason}-{version}")(handle)
 
         for version in ("v1", "v1beta1"):
             for reason in ("create", "update", "delete", "resume"):

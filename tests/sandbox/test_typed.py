@@ -71,5 +71,5 @@ def test_a_built_in_kind_has_its_zero_values() -> None:
     pod = {"spec": {"containers": [{"name": "c"}], "nodeSelector": {"a": "b"}}}
     touched, _ = typed.compare(builtin_shape("v1", "Pod"), {}, pod)
     # The list is always there; resources are a value of each container; an atomic map is one field.
-    container = {".": {}, "f:name": {}, "f:resources": {}}
+    container: dict[str, Any] = {".": {}, "f:name": {}, "f:resources": {}}
     assert touched == {"f:spec": {"f:containers": {'k:{"name":"c"}': container}, "f:nodeSelector": {}}}

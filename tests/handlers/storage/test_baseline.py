@@ -41,7 +41,8 @@ def _body(spec: Any, uid: str = "u1", **annotations: str) -> dict[str, Any]:
 def _kept(baseline: Baseline, raw: dict[str, Any], *, thrift: int = 0, size: int = 0) -> dict[str, Any]:
     body, patch = Body(raw), Patch()
     baseline.keep(body, patch, baseline.essence(body), baseline.room(size), thrift)
-    return merge_patch(raw, patch)
+    kept: dict[str, Any] = merge_patch(raw, patch)
+    return kept
 
 
 @pytest.mark.parametrize("storage", STORAGES)
