@@ -3,7 +3,8 @@
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,12 +20,13 @@ from ..workqueue import RateLimitingQueue
 from . import triggers
 from .cached import CachedClient
 from .context import Context, World
-from .controller import Controller, Explanation
+from .controller import Controller, Explanation, Watched
 from .copies import Copy
 from .gating.gates import Gate
 from .plans import Feed, Look, Plan
 from .posts import Reporter
 from .predicates import Predicate
+from .reach import Reach
 from .reconciler import Attempt
 from .recorder import Recorder
 from .resolving import resolve
@@ -56,7 +58,9 @@ class BuiltController:
         self._function = function
         self._client = client
         self._factory = factory
-        self._informers: list[Informer] = []
+        # Where resources are looked at that have namespaces; None: everywhere. And all that are looked at, but informers of others.
+        self._namespaces = options.namespaces
+        self._reaches: list[tuple[Resource, Reach]] = []
         self._world: World | None = None
         self._recorder: Recorder | None = None
         self.cached = CachedClient(client, factory, author=options.name)
@@ -82,8 +86,7 @@ class BuiltController:
             for look in looks:
                 self._look(look, found[look.name] if look.informer is None else look.informer.resource, primary)
             for name, index, function in plan.indexes:
-                for informer in self.cached.copy(name).informers:
-                    informer.add_indexer(index, function)
+                self.cached.copy(name).add_indexer(index, function)
             self._recorder = self._make_recorder()
             self._world = World(self.cached, self.cached.copy(plan.primary.name), self._recorder)
             for feed in plan.feeds:
@@ -103,21 +106,28 @@ class BuiltController:
             await self._recorder.stop(max(LAST_WORDS, deadline - loop.time()))
         await self._release()
 
+    async def reach(self, namespaces: Collection[str]) -> None:
+        """From now on look in these namespaces; before or after the start. Cluster-scoped resources are looked at as ever.
+
+        Attempts wait until what is new is in the caches.
+        """
+        self._namespaces = tuple(sorted(namespaces))
+        reaches = list(self._reaches)
+        for resource, reach in reaches:
+            reach.extend(self._places(resource))
+        for resource, reach in reaches:
+            await reach.keep(self._places(resource))
+
+    def _places(self, resource: Resource) -> tuple[str | None, ...]:
+        return (None,) if self._namespaces is None or not resource.namespaced else self._namespaces
+
     async def _release(self) -> None:
-        informers, self._informers = self._informers, []
-        for informer in informers:
-            await self._factory.release(informer)
+        reaches, self._reaches = self._reaches, []
+        for _, reach in reaches:
+            await reach.keep(())
 
     def _look(self, look: Look, resource: Resource, primary: Resource) -> None:
-        options = self._plan.options
-        if look.informer is not None:
-            informers = [look.informer]
-        else:
-            namespaces = (options.namespaces or (None,)) if resource.namespaced else (None,)
-            selector = options.selector if look is self._plan.primary else None
-            informers = [self._factory.informer(resource, namespace, selector) for namespace in namespaces]
-            self._informers += informers
-        copy = Copy(resource, informers)
+        copy = Copy(resource)
         self.cached.look(look.name, copy)
         trigger = look.trigger
         if look.is_read_only:
@@ -125,15 +135,24 @@ class BuiltController:
         elif trigger is None:
             copy.index_owners()
             trigger = triggers.owner(primary, controller_only=look.controller_only)
-        urgent = options.urgent if look is self._plan.primary else None
-        for informer in informers:
-            self.controller.watch(
-                informer,
-                _heard(trigger, self.name),
-                predicate=_judged(look.predicate, self.name),
-                urgent=_judged(urgent, self.name),
-                wait=True,
-            )
+        connect = partial(self._connect, look, _heard(trigger, self.name))
+        if look.informer is not None:
+            copy.add(look.informer)
+            connect(look.informer)
+            return
+        reach = Reach(self._factory, copy, connect, self._plan.options.selector if look is self._plan.primary else None)
+        reach.extend(self._places(resource))
+        self._reaches.append((resource, reach))
+
+    def _connect(self, look: Look, trigger: Trigger[Key], informer: Informer) -> Watched:
+        urgent = self._plan.options.urgent if look is self._plan.primary else None
+        return self.controller.watch(
+            informer,
+            trigger,
+            predicate=_judged(look.predicate, self.name),
+            urgent=_judged(urgent, self.name),
+            wait=True,
+        )
 
     def _follow(self, feed: Feed) -> None:
         primary = self.cached.copy(self._plan.primary.name)

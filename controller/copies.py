@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from ..client.objects import Object
 from ..client.resources import Key, Resource
 from ..informers.factory import Factory
+from ..informers.indexers import IndexFunction
 from ..informers.informer import Informer
 from ..informers.lister import Lister
 
@@ -23,11 +24,31 @@ def owner_uids(obj: Object) -> list[str]:
 class Copy:
     """One resource as a controller looks at it: an informer for the whole cluster, or one for each namespace."""
 
-    def __init__(self, resource: Resource, informers: Iterable[Informer]) -> None:
+    def __init__(self, resource: Resource, informers: Iterable[Informer] = ()) -> None:
         self.resource = resource
+        self._indexers: dict[str, IndexFunction] = {}
+        self._take(informers)
+
+    def _take(self, informers: Iterable[Informer]) -> None:
         self.informers = tuple(informers)
         self.lister = Lister.across(informer.store for informer in self.informers)
-        """Reads of all sorts."""
+        """Reads of all sorts, from the informers that there are now."""
+
+    def add(self, informer: Informer) -> None:
+        """Read from this one too."""
+        for index, function in self._indexers.items():
+            _index(informer, index, function)
+        self._take([*self.informers, informer])
+
+    def remove(self, informer: Informer) -> None:
+        """Read from this one no more."""
+        self._take(other for other in self.informers if other is not informer)
+
+    def add_indexer(self, index: str, function: IndexFunction) -> None:
+        """Have objects found by more than their names, also those of informers that are added later."""
+        self._indexers[index] = function
+        for informer in self.informers:
+            _index(informer, index, function)
 
     def get(self, key: Key) -> Object | None:
         """One object, or None."""
@@ -53,9 +74,14 @@ class Copy:
 
     def index_owners(self) -> None:
         """Make `owned` quick from its first call on. (Copies without any index take in changes faster.)"""
-        for informer in self.informers:
-            if OWNERS not in informer.store.indexers:
-                informer.add_indexer(OWNERS, owner_uids)
+        if OWNERS not in self._indexers:
+            self.add_indexer(OWNERS, owner_uids)
+
+
+def _index(informer: Informer, index: str, function: IndexFunction) -> None:
+    # Informers are shared, and the index of owners is everybody's.
+    if index != OWNERS or OWNERS not in informer.store.indexers:
+        informer.add_indexer(index, function)
 
 
 class Echoes:
