@@ -81,6 +81,36 @@ async def test_what_came_while_a_handler_ran_is_told_to_it_by_the_next_process(w
     assert dict(calls.made[3:]) == {name: {"field": 3} for name in ("early", "slow", "last")}
 
 
+@pytest.mark.parametrize(("pause", "told"), [(0.5, False), (1.5, True)])
+async def test_a_change_is_taken_back_where_the_process_was_killed(
+    world: World, calls: Calls, pause: float, told: bool
+) -> None:
+    """Until the checkpoint, a second after its end, nobody but the process knows what a handler saw. Later it is known."""
+
+    @ctl.on.update(KEX.plural, id="early")
+    async def early(spec: Any, **_: Any) -> None:
+        calls("early", dict(spec))
+
+    @ctl.on.update(KEX.plural, id="slow")
+    async def slow(spec: Any, **_: Any) -> None:
+        await asyncio.sleep(10)
+
+    async with world.running() as running:
+        await world.create(spec={"field": 1})
+        await world.handled()
+        await world.patch({"spec": {"field": 2}})
+        await world.until(lambda: calls.count("early"))
+        await rest(pause)
+        await world.crash(running)
+    await world.patch({"spec": {"field": 1}})
+    async with world.running():
+        await rest(60)
+        assert calls.made[1:] == [("early", {"field": 1})] * told
+        await world.patch({"spec": {"field": 3}})
+        await world.until(lambda: calls.made[-1] == ("early", {"field": 3}))
+        await world.handled()
+
+
 async def test_a_state_in_between_that_one_handler_saw_is_taken_back_for_it(world: World, calls: Calls) -> None:
     """The change from the first state to the last does not show what the handler of a field saw in between."""
 
