@@ -1,5 +1,6 @@
 """The `ctl` command brings its sub-commands together."""
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Final
@@ -12,11 +13,14 @@ from .exiting import Process, end_with
 from .options import PREFIX
 
 _COMMANDS: Final[Mapping[str, str]] = {
+    "completion": "Print what makes a shell complete the commands and options of ctl.",
+    "finalizers": "Show which objects wait for an operator, or free them.",
     "freeze": "Pause running operators until `ctl resume`, or for SECONDS.",
     "rbac": "Print the least rights that the operator in FILES and modules needs.",
     "resume": "Let operators go on that `ctl freeze` has paused.",
     "run": "Run the operator in FILES and modules until SIGINT or SIGTERM.",
     "sandbox": "Serve an embedded Kubernetes API, to try operators without a cluster.",
+    "version": "Print the versions of ctl, of Python, and of the server.",
 }
 """Each lives in the module of its name or in that of _ELSEWHERE; the sentences are here so that the list of commands loads none
 of them."""
@@ -36,6 +40,17 @@ class _Commands(click.Group):
         command = getattr(importlib.import_module(f".{module}", __package__), cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As usual; a command that does not exist is answered with those that look like it."""
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
+            return super().resolve_command(ctx, args)
+        alike = difflib.get_close_matches(name, self.list_commands(ctx))
+        hint = f" Did you mean {' or '.join(repr(one) for one in alike)}?" if alike else ""
+        raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -1,0 +1,51 @@
+"""`ctl version` prints the versions of everything that takes part: of the toolkit, of Python, and of the server."""
+
+import json
+import platform
+from typing import Any, Final
+
+import click
+
+from .._version import VERSION
+from ..client.access import load_access
+from ..client.errors import AccessError, APIError, RequestError
+from ..client.rest import Client
+from .loops import new_loop, run_in
+from .options import Option
+
+ANSWER_SECONDS: Final = 3.0
+"""How long the server may take."""
+
+
+@click.command("version")
+@click.option("--client", "alone", cls=Option, is_flag=True, help="Ask no server.")
+@click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig.")
+@click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig.")
+def version(*, alone: bool, kubeconfig: str | None, context: str | None) -> None:
+    """Print the versions of ctl, of Python, and of the server.
+
+    A server that does not answer within a few seconds is no failure.
+    """
+    click.echo(f"ctl {VERSION}")
+    loop = new_loop()
+    kind = type(loop).__module__.partition(".")[0]
+    loop.close()
+    click.echo(f"Python {platform.python_version()} ({platform.system()} {platform.machine()}), loop of {kind}")
+    if not alone:
+        click.echo(_server(kubeconfig, context))
+
+
+def _server(kubeconfig: str | None, context: str | None) -> str:
+    async def ask() -> tuple[str, Any]:
+        async with Client(load_access(kubeconfig, context)) as client:
+            address = (await client.access()).server
+            answer = await client.request("GET", "/version", retry=False, timeout=ANSWER_SECONDS)
+            return address, json.loads(answer)
+
+    try:
+        address, answer = run_in(new_loop(), ask())
+        return f"Kubernetes {answer['gitVersion']} at {address}"
+    except AccessError as exc:
+        return f"Kubernetes unknown: {exc}"
+    except (APIError, RequestError, TimeoutError, ValueError, LookupError, TypeError) as exc:
+        return f"Kubernetes unknown: the server does not tell its version: {exc}"
