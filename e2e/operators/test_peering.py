@@ -215,3 +215,25 @@ async def test_a_peering_that_was_asked_for_is_waited_for(peered: Target, exampl
         await examples.handled("one")
         assert found.stop() == 0
     assert found.text().index("The peering object 'mine' is there.") < found.text().index("first: one")
+
+
+async def test_06_peering(peered: Target, examples: Examples, tmp_path: Path) -> None:
+    folder = MANIFEST.parent / "06-peering"
+    manifest = yaml.safe_load((folder / "peering.yaml").read_text())
+    manifest["metadata"]["namespace"] = examples.namespace
+    async with Api(peered) as api:
+        await api.create(f"/apis/kopf.dev/v1/namespaces/{examples.namespace}/kopfpeerings", manifest)
+    await examples.create("one")
+    command = ctl_command("run", "-n", examples.namespace, str(folder / "example.py"))
+    with running(command, peered, tmp_path / "first") as first:
+        first.wait_for("tick of one")
+        with running([*command, "--dev"], peered, tmp_path / "second") as second:
+            first.wait_for(PAUSE)
+            second.wait_for("tick of one")
+            ticks = first.text().count("tick of one")
+            second.wait_for_count("tick of one", second.text().count("tick of one") + 3)
+            assert first.text().count("tick of one") <= ticks + 1
+            assert second.stop() == 0
+        first.wait_for(RESUME)
+        first.wait_for_count("tick of one", first.text().count("tick of one") + 1)
+        assert first.stop() == 0
