@@ -199,8 +199,11 @@ class _Operator:
             peering=peering,
         )
         self.diagnostics.attach(Engine(client, factory, controller, reconciler, self._leadership, peering))
-        cluster = Cluster(client, factory, authority.gate, self.scope.patterns)
+        cluster = Cluster(
+            client, factory, authority.gate, self.scope.patterns, rights, rescan=not settings.scanning.disabled
+        )
         controllers = Controllers(declared(self.stage.registry), cluster, self.diagnostics.show)
+        self.diagnostics.pages.several.append(controllers.conditions)
         authority.oversee(lambda: controllers.controllers)
         try:
             await reconciler.start()

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.client.resources import Resource
 from ctl.handlers.declared import declared
 
+from .pages import Site
 from .world import KEX, PLAIN, Calls, World, a_world, crd, rest
 
 pytestmark = pytest.mark.virtual_time
@@ -64,11 +66,17 @@ async def test_a_controller_waits_for_its_resource_and_holds_up_nobody(calls: Ca
             calls("reconcile", {"key": str(key)})
 
         ctl.declare(ctl.controller("plains.kopf.dev").reconciles(reconcile))
-        async with world.running():
+        site = Site()
+        async with world.running(http=site.http):
             await world.create()
             await world.until(lambda: calls.count("created") == 1)
+            await asyncio.sleep(100)
+            status, text = await site.get("/readyz?verbose")
+            assert status == 200
+            assert "[+]controller plains.kopf.dev waits: The server serves no resource 'plains.kopf.dev'" in text
             await world.sandbox.load_manifest(crd(PLAIN))
-            await asyncio.sleep(10)
+            await asyncio.sleep(2)
+            assert "[+]controller plains.kopf.dev runs\n" in (await site.get("/readyz?verbose"))[1]
             await world.create("two", resource=PLAIN)
             await world.until(lambda: calls.count("reconcile") == 1)
             assert calls.of("reconcile") == [{"key": "default/two"}]
@@ -86,9 +94,53 @@ async def test_controllers_look_where_the_operator_serves(world: World, calls: C
     async with world.running(namespaces=["default", "elsewhere"]):
         await rest(5)
         assert calls.of("reconcile") == [{"key": "default/one"}]
-    with pytest.raises(ValueError, match="look at namespaces by their names"):
-        async with world.running(namespaces=["def*"]):
-            pass
+
+
+async def test_controllers_follow_the_namespaces_of_the_operator(world: World, calls: Calls) -> None:
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+        calls("reconcile", {"key": str(key)})
+        assert context.list("configmaps") is not None
+
+    ctl.declare(
+        ctl.controller("kopfexamples.kopf.dev").owns("configmaps").follows(ctl.every(3600)).reconciles(reconcile)
+    )
+
+    async def pinned(key: ctl.Key, context: ctl.Context) -> None:
+        calls("pinned", {"key": str(key)})
+
+    ctl.declare(ctl.controller("kopfexamples.kopf.dev").only(namespace="default").named("pinned").reconciles(pinned))
+
+    async def create(namespace: str, name: str) -> None:
+        body = {"metadata": {"name": name, "namespace": namespace}, "spec": {"field": name}}
+        await world.user.create(KEX, {"apiVersion": KEX.api_version, "kind": KEX.kind, **body}, namespace)
+
+    namespaces = Resource("", "v1", "namespaces", kind="Namespace", namespaced=False)
+
+    async def found(name: str) -> None:
+        await world.user.create(namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    await world.create()
+    async with world.running(namespaces=["team-*,!team-x"]):
+        await rest(5)
+        assert calls.of("pinned") == [{"key": "default/one"}], "it says itself where"
+        assert not calls.count("reconcile"), "no namespace matches: it looks nowhere"
+        for name in ("team-a", "team-x", "other"):
+            await found(name)
+            await create(name, f"in-{name}")
+        await world.until(lambda: calls.count("reconcile") == 1)
+        await rest(5)
+        assert calls.of("reconcile") == [{"key": "team-a/in-team-a"}]
+        await found("team-b")
+        await create("team-b", "second")
+        await world.until(lambda: calls.count("reconcile") == 2)
+        assert calls.of("reconcile")[-1] == {"key": "team-b/second"}
+        await world.user.delete(namespaces, "team-a")
+        await rest(20)
+        watched = [request for request in world.sandbox.log if "/team-a/" in request.path]
+        await rest(700)
+        assert [request for request in world.sandbox.log if "/team-a/" in request.path] == watched, "nobody looks there"
+        await create("team-b", "third")
+        await world.until(lambda: calls.of("reconcile")[-1] == {"key": "team-b/third"})
 
 
 def test_what_is_not_complete_cannot_be_declared() -> None:
