@@ -1,7 +1,7 @@
 """Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -137,7 +137,10 @@ class Changes:
     # Writes beside the round.
 
     def _writer(self, cause: ChangingCause) -> Writer:
-        return Writer(self.env.client, self.place, cause.logger, self.env.keeper())
+        return Writer(self.env.client, self.place, cause.logger, self.env.keeper(), self._own)
+
+    def _own(self, obj: Object, names: Collection[str]) -> Collection[str]:
+        return self._baseline.own(Body(obj.body()), names)
 
     async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
         answer, left = await self._writer(cause).write(obj, patch)

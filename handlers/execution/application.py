@@ -1,11 +1,12 @@
 """Write a patch to the object: one request for each endpoint that it touches, in an order that survives a crash.
 
 The status goes first, then the main object as the commit: a crash in between repeats a handler rather than loses its
-result. The functions of `patch.fns` come last, as JSON patches that hold only for the version they were computed for.
+result. Functions of `patch.fns` follow what the patch merges, as JSON patches that hold only for the version they were
+computed for; then the commit is the records alone, after them.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -60,7 +61,9 @@ class Writer:
     copy: Copy
     logger: Logger
     keep: Callable[[Object], Awaitable[None]] | None = None
-    """Writes what is remembered of the object elsewhere: after its status, before the object itself."""
+    """Writes what is remembered of the object elsewhere: after its status and functions, before the commit."""
+    own: Callable[[Object, Collection[str]], Collection[str]] | None = None
+    """Which annotations of these names are records, and the commit therefore; None: there are none of them."""
 
     @property
     def resource(self) -> Resource:
@@ -70,6 +73,7 @@ class Writer:
     async def write(self, base: Object, patch: Patch) -> tuple[Object | None, list[PatchFn]]:
         """Send the patch; give the server's newest answer, and the functions that a conflict left unapplied.
 
+        Functions that were applied are taken out of the patch: it may be sent again when something after them fails.
         The answer is None when the object vanished or another one took its name: that is logged, not raised. Any other
         refusal is raised as the client's error.
         """
@@ -77,28 +81,56 @@ class Writer:
         status = {"status": patch["status"]} if split and patch.get("status") else None
         merge = {key: value for key, value in patch.items() if key != "status" or not split}
         latest = base
+        left: list[PatchFn] | None = None
         try:
             if status:
                 self.logger.debug("Merge-patching the status with: %r", status)
                 latest = await self._send(base, status, PatchKind.MERGE, "status")
                 self._compare(status, latest)
+            if patch.fns:
+                merge, commit = self._parted(base, merge)
+                latest = await self._merge(base, merge) if merge else latest
+                found, left = await self._apply(latest, list(patch.fns), split=split)
+                if found is None:
+                    return None, []
+                merge, latest = commit, found
             if self.keep is not None:
                 await self.keep(latest)
             if merge:
-                self.logger.debug("Merge-patching the resource with: %r", merge)
-                # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
-                merge["metadata"] = {**(merge.get("metadata") or {}), "uid": base.uid}
-                latest = await self._send(base, merge, PatchKind.MERGE)
-                self._compare({key: value for key, value in merge.items() if key != "metadata"}, latest)
-            if patch.fns:
-                return await self._apply(latest, list(patch.fns), split=split)
+                latest = await self._merge(base, merge)
         except NotFound:
             return self._vanished()
         except Invalid as exc:
             if "metadata.uid" not in str(exc):
                 raise
             return self._vanished()
-        return latest, []
+        finally:
+            if left is not None:
+                patch.fns[:] = left
+        return latest, left or []
+
+    def _parted(self, base: Object, merge: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the patch wants for itself, and the records, which say that it was done."""
+        metadata = merge.get("metadata") or {}
+        annotations = metadata.get("annotations") or {}
+        own = self.own(base, annotations) if self.own is not None and annotations else ()
+        if not own:
+            return merge, {}
+        others = {key: value for key, value in annotations.items() if key not in own}
+        metadata = {key: value for key, value in metadata.items() if key != "annotations"}
+        metadata |= {"annotations": others} if others else {}
+        merge = {key: value for key, value in merge.items() if key != "metadata"} | (
+            {"metadata": metadata} if metadata else {}
+        )
+        return merge, {"metadata": {"annotations": {key: annotations[key] for key in own}}}
+
+    async def _merge(self, base: Object, merge: dict[str, Any]) -> Object:
+        self.logger.debug("Merge-patching the resource with: %r", merge)
+        # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
+        merge = {**merge, "metadata": {**(merge.get("metadata") or {}), "uid": base.uid}}
+        answer = await self._send(base, merge, PatchKind.MERGE)
+        self._compare({key: value for key, value in merge.items() if key != "metadata"}, answer)
+        return answer
 
     def _compare(self, patch: Mapping[str, Any], answer: Object) -> None:
         """Say what the server did not take over, as it does with fields that are not in the resource's schema."""

@@ -8,6 +8,7 @@ somebody removed, or that came with annotations copied from another object, is n
 import hashlib
 import json
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,6 +187,13 @@ class Baseline:
             return self._digest_key(body) in body.metadata.annotations or self.diffbase.fetch(body=body) is not None
         except StoredStateError:
             return False
+
+    def own(self, body: Body, names: Collection[str]) -> set[str]:
+        """Which annotations with these names are no part of an object's essence: records, baselines, and what is like them."""
+        raw = dict(body)
+        raw["metadata"] = {**raw.get("metadata", {}), "annotations": dict.fromkeys(names, "")}
+        kept = (self.essence(Body(raw)).get("metadata") or {}).get("annotations") or {}
+        return {name for name in names if name not in kept}
 
     def room(self, size: int) -> Room:
         """How much fits on an object of this size."""

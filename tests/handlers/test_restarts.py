@@ -193,6 +193,30 @@ async def test_a_change_during_a_round_is_not_lost_with_the_process_that_ends_th
     assert calls.made
 
 
+async def test_functions_are_not_lost_with_a_process_that_dies_before_it_applies_them(
+    world: World, calls: Calls
+) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **kwargs: Any) -> None:
+        calls("create", kwargs)
+        patch.metadata.labels["l"] = "x"
+        patch.fns.append(lambda body: body["metadata"]["labels"].update(of=body["metadata"]["labels"]["l"]))
+
+    def is_function(request: LoggedRequest) -> bool:
+        return request.content_type == "application/json-patch+json"
+
+    async with world.running() as running:
+        rule = world.sandbox.faults.delay(30, match=world.own_patches(when=is_function), times=1)
+        await world.create()
+        await world.until(lambda: rule.hits)
+        await world.crash(running)
+    assert LAST not in world.annotations()
+    async with world.running():
+        await world.handled()
+    assert world.get()["metadata"]["labels"] == {"l": "x", "of": "x"}
+    assert calls.count("create") == 2
+
+
 async def _changed_meanwhile(world: World, calls: Calls, reason: str) -> list[tuple[str, Any, Any]]:
     _declare(calls)
     await _crash_in_a_cycle(world, calls, reason)
