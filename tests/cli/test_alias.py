@@ -121,6 +121,26 @@ for use in (lambda: kopf.WebhookServer(port=1), lambda: exec('class Mine(kopf.We
     )
 
 
+def test_all_that_is_to_come_says_so_when_it_is_used() -> None:
+    code = """
+import ctl; ctl.install_as_kopf()
+import kopf, kopf.testing, kopf.cli
+print(kopf.cli.CLIControls.__name__, callable(kopf.cli.logging_options))
+used = {name: getattr(kopf, name) for name in kopf.__all__ if name.endswith(("Server", "Tunnel"))}
+used |= {"on.validate": lambda: kopf.on.validate("x"), "on.mutate": lambda: kopf.on.mutate("x")}
+used |= {"testing.KopfRunner": lambda: kopf.testing.KopfRunner(["run", "-A"])}
+for name, use in used.items():
+    try:
+        print("used", name, use())
+    except NotImplementedError as exc:
+        print(exc)
+"""
+    first, *lines = printed(code).splitlines()
+    assert first == "CLIControls True"
+    assert len(lines) == 10
+    assert all(" is not there yet in ctl" in line and "Until then" in line for line in lines), lines
+
+
 def test_installing_twice_changes_nothing() -> None:
     code = "import ctl, sys; ctl.install_as_kopf(); n = len(sys.meta_path); ctl.install_as_kopf(); print(len(sys.meta_path) - n)"
     assert printed(code) == "0"
