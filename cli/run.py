@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..client.access import load_access
+from ..handlers.declaration.registry import get_default_registry
 from ..handlers.endpoints import parse_http
 from ..handlers.operator import operator
 from .alias import install_as_kopf
@@ -18,6 +19,7 @@ from .failures import explained
 from .loading import load
 from .loops import new_loop, run_in
 from .options import Option, logging_options
+from .summary import Start, summary
 
 logger = logging.getLogger(__name__)
 
@@ -173,6 +175,16 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
             "Neither --all-namespaces nor --namespace is given: all namespaces are served, as Kopf does. Say which of the "
             "two is meant: a later release will ask for it."
         )
+    start = Start(
+        options.namespaces,
+        os.environ.get("KUBECONFIG") if options.sandbox else options.kubeconfig,
+        options.context,
+        options.http,
+        options.liveness_endpoint,
+        options.leader_elect,
+    )
+    for line in summary(controls.registry or get_default_registry(), start):
+        logger.info("%s", line)
     chosen = options.sandbox or options.kubeconfig or options.context
     await operator(
         # Else the operator asks its login handlers, or looks where kubectl would.

@@ -1,0 +1,105 @@
+"""Three lines say at the start what an operator handles, where, and as whom."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..client.access import HOME_CONFIG, load_access, read_kubeconfig
+from ..client.errors import AccessError
+from ..client.incluster import is_in_cluster
+from ..handlers.causation.causes import Activity
+from ..handlers.declaration.registry import OperatorRegistry
+from ..handlers.declared import declared
+from ..handlers.endpoints import parse_http
+
+MANY: Final = 10
+"""So many names are shown; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is said about a run by its options."""
+
+    namespaces: tuple[str, ...]
+    """None given: all of them."""
+    kubeconfig: str | None = None
+    context: str | None = None
+    http: str = "auto"
+    liveness: str | None = None
+    leader_elect: bool | None = None
+
+
+def summary(registry: OperatorRegistry, start: Start) -> list[str]:
+    """The lines. Nothing is sent, and what startup handlers set up later is not known; a way that is not found is told as such."""
+    return [_what(registry), _where(registry, start), _whom(registry, start)]
+
+
+def _what(registry: OperatorRegistry) -> str:
+    selectors = [str(selector) for selector in registry.selectors()]
+    controllers = [assembly.name for assembly in declared(registry)]
+    webhooks = [str(selector) for selector in registry.webhook_selectors()]
+    parts = [
+        f"{word} {_listed(names)}"
+        for word, names in (("", selectors), ("controllers of", controllers), ("reviews of", webhooks))
+        if names
+    ]
+    return f"Handled: {', '.join(part.strip() for part in parts) or 'nothing that is declared'}."
+
+
+def _where(registry: OperatorRegistry, start: Start) -> str:
+    if start.namespaces:
+        place = f"namespace{'s' * (len(start.namespaces) > 1)} {_listed(start.namespaces)}"
+    else:
+        place = "all namespaces"
+    logins = _logins(registry, start)
+    if logins:
+        return f"Where: {place}, of the server that the login handlers give ({_listed(logins)})."
+    try:
+        access = load_access(start.kubeconfig, start.context)
+    except AccessError:
+        return f"Where: {place}, of a server that is not found yet."
+    return f"Where: {place} of {access.server} ({access.origin})."
+
+
+def _whom(registry: OperatorRegistry, start: Start) -> str:
+    user = "whom the login handlers say" if _logins(registry, start) else _user(start)
+    here = is_in_cluster()
+    address = parse_http(start.http, in_cluster=here)
+    pages = "nowhere" if address is None else f"port {address.port}" if address.port else "a free port"
+    liveness = f", liveness at {start.liveness}" if start.liveness else ""
+    elects = {
+        True: "by a Lease",
+        False: "none",
+        None: "by a Lease, if that is allowed" if here and not os.environ.get("KUBECONFIG") else "none",
+    }[start.leader_elect]
+    return f"As {user}; metrics and health: {pages}{liveness}; leader election: {elects}."
+
+
+def _user(start: Start) -> str:
+    """The user of the kubeconfig, or the pod's account."""
+    listed = start.kubeconfig or os.environ.get("KUBECONFIG", "")
+    if not listed and start.context is None and is_in_cluster():
+        return "the pod's service account"
+    paths = [Path(path).expanduser() for path in listed.split(os.pathsep) if path] or [HOME_CONFIG.expanduser()]
+    try:
+        name = read_kubeconfig([path for path in paths if path.exists()]).select(start.context).user.name
+    except AccessError:
+        return "nobody yet"
+    return f"the user {name!r} of the kubeconfig" if name else "a user without a name"
+
+
+def _logins(registry: OperatorRegistry, start: Start) -> Sequence[str]:
+    chosen = start.kubeconfig or start.context
+    return [] if chosen else [spec.id for spec in registry.activities(Activity.AUTHENTICATION)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(_shown(list(dict.fromkeys(names))))
+
+
+def _shown(names: Sequence[str]) -> Iterator[str]:
+    yield from names[:MANY]
+    if len(names) > MANY:
+        yield f"and {len(names) - MANY} more"

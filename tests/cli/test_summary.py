@@ -1,0 +1,88 @@
+"""Three lines at the start say what is handled, where, and as whom."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import ctl
+from ctl.cli.summary import Start, summary
+
+from .processes import command
+
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "here",
+    "contexts": [{"name": "here", "context": {"cluster": "c", "user": "ann"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "https://cluster.test:6443"}}],
+    "users": [{"name": "ann", "user": {"token": "s3cr3t-token"}}],
+}
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(CONFIG))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    return path
+
+
+@pytest.fixture
+def registry() -> ctl.OperatorRegistry:
+    registry = ctl.OperatorRegistry()
+    for name in ("pods", "kopfexamples"):
+        ctl.on.event(name, registry=registry)(lambda **_: None)
+    return registry
+
+
+def test_the_lines(kubeconfig: Path, registry: ctl.OperatorRegistry) -> None:
+    assert summary(registry, Start(("a", "b"), str(kubeconfig), http="127.0.0.1:9090", leader_elect=True)) == [
+        "Handled: pods, kopfexamples.",
+        f"Where: namespaces a, b of https://cluster.test:6443 (context 'here' of {kubeconfig}).",
+        "As the user 'ann' of the kubeconfig; metrics and health: port 9090; leader election: by a Lease.",
+    ]
+
+
+def test_what_is_not_known_is_said(kubeconfig: Path, registry: ctl.OperatorRegistry) -> None:
+    what, where, whom = summary(ctl.OperatorRegistry(), Start(()))
+    assert what == "Handled: nothing that is declared."
+    assert where == "Where: all namespaces, of a server that is not found yet."
+    assert whom == "As nobody yet; metrics and health: nowhere; leader election: none."
+    ctl.on.login(registry=registry)(log_in)
+    _, where, whom = summary(registry, Start(("a",)))
+    assert where == "Where: namespace a, of the server that the login handlers give (log_in)."
+    assert whom.startswith("As whom the login handlers say; ")
+
+
+def log_in(**_: object) -> None:
+    """Gives nothing."""
+
+
+def test_many_names_are_counted() -> None:
+    registry = ctl.OperatorRegistry()
+    for number in range(12):
+        ctl.on.event(f"kind{number}", registry=registry)(lambda **_: None)
+    assert summary(registry, Start(()))[0].endswith("kind9, and 2 more.")
+
+
+async def test_a_run_begins_with_them(kubeconfig: Path, tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text("import ctl\n@ctl.on.event('pods')\ndef fn(**_): pass\n")
+    async with command("run", "-A", "--log-format=plain", "--sandbox", main) as run:
+        await run.line("Handled: pods.")
+        await run.line("Where: all namespaces of http://127.0.0.1:")
+        await run.line("As ")
+
+
+async def test_a_debugging_run_tells_no_token(tmp_path: Path) -> None:
+    """Neither the operator's own credentials nor what its handlers see of Secrets by names is in the log."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(CONFIG).replace("https://cluster.test:6443", "http://127.0.0.1:9"))
+    main = tmp_path / "main.py"
+    main.write_text("import ctl\n@ctl.on.event('pods')\ndef fn(**_): pass\n")
+    async with command("run", "-A", "--debug", "--kubeconfig", path, main) as run:
+        assert await run.end() == 1
+    assert "ann" in run.output
+    assert "s3cr3t" not in run.output
