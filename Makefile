@@ -86,6 +86,7 @@ soak: $(STAMP) ## Run what takes long: every operator under Kopf and ctl on both
 	  --timeout=3600 $(PYTEST_ARGS)
 	SOAK_LOSSES=100 $(BIN)/pytest tests/handlers/test_leadership.py --timeout=3600 $(PYTEST_ARGS)
 	SOAK_KILLS=20 $(BIN)/pytest e2e/operators/test_replicas.py -s $(PYTEST_ARGS)
+	SOAK_CRASHES=200 $(BIN)/pytest e2e/operators/test_crashes.py -s $(PYTEST_ARGS)
 
 wheel: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --outdir dist .
