@@ -1,10 +1,11 @@
 """A stopper asks a daemon or a timer to end, in its own thread or task, and says why."""
 
+import abc
 import asyncio
 import contextlib
 import enum
 import threading
-from typing import Self
+from typing import Any, Self
 
 
 class DaemonStoppingReason(enum.Flag):
@@ -74,7 +75,7 @@ class Stopper:
         return SyncDaemonStopperChecker(self, self._in_thread)
 
 
-class DaemonStopped:
+class DaemonStopped(abc.ABC):
     """What a daemon or a timer gets as `stopped`: true when it is to end.
 
     `wait` sleeps until then; it is awaited in coroutines and called in plain functions.
@@ -99,6 +100,14 @@ class DaemonStopped:
     def reason(self) -> DaemonStoppingReason | None:
         """Why it is to end: one flag or several; None while it is not."""
         return self._stopper.reason
+
+    @abc.abstractmethod
+    def wait(self, timeout: float | None = None) -> Any:
+        """Sleep until the end is asked for, at most so many seconds (None: any time); gives itself, for its truth.
+
+        Coroutines await it, plain functions do not: which of the two it is, no type can tell from the annotation
+        `stopped: DaemonStopped`, so that both are let through.
+        """
 
 
 class AsyncDaemonStopperChecker(DaemonStopped):

@@ -54,7 +54,7 @@ class RawEvent(TypedDict):
     """A watch event as the API sent it."""
 
     type: RawEventType
-    object: dict[str, Any]
+    object: RawBody
 
 
 class ObjectReference(TypedDict, total=False):

@@ -73,7 +73,7 @@ VALUES: dict[str, Any] = {
 EVERY = sorted(set(VALUES) | {"registry"})
 
 
-def declared(name: str, options: dict[str, Any], registry: OperatorRegistry) -> Callable[..., Any]:
+def declared(name: str, options: dict[str, Any], registry: OperatorRegistry) -> Callable[..., None]:
     """Declare a function with the decorator of this name, with what it cannot do without."""
     needed: dict[str, Any] = {"registry": registry, **options}
     if name == "field" or not {"value", "old", "new"}.isdisjoint(options):
@@ -84,7 +84,7 @@ def declared(name: str, options: dict[str, Any], registry: OperatorRegistry) -> 
 
     def fn(**_: Any) -> None: ...
 
-    found = decorator(*target, **needed)(fn)
+    found: object = decorator(*target, **needed)(fn)
     assert found is fn
     return fn
 
@@ -124,7 +124,7 @@ def test_none_is_as_good_as_not_given(name: str) -> None:
     registry = OperatorRegistry()
     none = dict.fromkeys(TABLE[name] - {"registry"} - ({"field"} if name == "field" else set()))
     fn = declared(name, none, registry)
-    assert fn(one=1) is None
+    assert fn.__name__ == "fn"
     (spec,) = registry.specs()
     set_default_registry(plain := OperatorRegistry())
     try:
