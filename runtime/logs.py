@@ -4,20 +4,27 @@ What a record is about (an object, a peer, a shard) is not known here: a `Subjec
 with the standard library's loggers, so an embedding program that configures logging itself loses nothing.
 """
 
+import contextlib
+import copy
 import enum
 import logging
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TextIO, TypeAlias
 
 from pythonjsonlogger.json import JsonFormatter
+
+from .repeats import Held, Repeats
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 """What handlers get and helpers take: anything of the standard library that logs."""
 
 _SEVERITIES = ((logging.CRITICAL, "fatal"), (logging.ERROR, "error"), (logging.WARNING, "warn"), (logging.INFO, "info"))
+_COLOURS = ((logging.ERROR, 31), (logging.WARNING, 33))
+"""Red and yellow, of ANSI terminals; other lines have none."""
 
 
 class LogFormat(enum.Enum):
@@ -71,16 +78,19 @@ class Verbosity:
 class TextFormatter(logging.Formatter):
     """One line for each record (and a traceback where there is one), after the subject's prefix if asked for."""
 
-    def __init__(self, style: Style) -> None:
+    def __init__(self, style: Style, *, coloured: bool = False) -> None:
         super().__init__(style.format.value if isinstance(style.format, LogFormat) else style.format)
         self._subject = style.subject if style.prefix else None
+        self._coloured = coloured
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is the base class's
         """Put the prefix before the message; the rest as usual."""
         if self._subject is not None:
             # Every formatter sets `message` anew before it comes here, so other handlers see no prefix of ours.
             record.message = self._subject.prefix(record) + record.message
-        return super().formatMessage(record)
+        text = super().formatMessage(record)
+        colour = next((code for level, code in _COLOURS if record.levelno >= level), None) if self._coloured else None
+        return text if colour is None else f"\033[{colour}m{text}\033[0m"
 
 
 class JSONFormatter(JsonFormatter):
@@ -112,23 +122,74 @@ class JSONFormatter(JsonFormatter):
 
 
 class _OwnHandler(logging.StreamHandler[Any]):
-    """A handler that `configure` made, and so may replace."""
+    """A handler that `configure` made, and so may replace. Failures that repeat are counted (see `repeats`)."""
+
+    def __init__(self, stream: TextIO, subject: Subject | None) -> None:
+        super().__init__(stream)
+        self._subject = subject
+        self._repeats = Repeats()
+        self._last: dict[Hashable, logging.LogRecord] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record, after what was counted before it; called under the handler's lock."""
+        self._tell(self._repeats.due(record.created))
+        if record.levelno < logging.WARNING:
+            super().emit(record)
+            return
+        try:
+            about = self._subject.prefix(record) if self._subject is not None else ""
+            key = (record.name, record.levelno, about, record.getMessage())
+        except Exception:  # arguments that do not fit: that is told by the stream handler, with the place
+            super().emit(record)
+            return
+        if self._repeats.take(key, record.created):
+            super().emit(record)
+        else:
+            self._last[key] = record
+
+    def close(self) -> None:
+        """Write what was counted, and end."""
+        with self.lock or contextlib.nullcontext():
+            found = list(self._repeats.rest())
+            # A program that has taken its standard error away has nobody to tell.
+            if not self.stream.closed:
+                self._tell(found)
+        super().close()
+
+    def _tell(self, found: Iterable[Held]) -> None:
+        for held in found:
+            last = self._last.pop(held.key)
+            told = copy.copy(last)
+            told.msg, told.args = f"{last.getMessage()} [{held.count} more times since then]", None
+            # Its traceback was written with those before it.
+            told.exc_info = told.exc_text = told.stack_info = None
+            super().emit(told)
 
 
 def configure(verbosity: Verbosity, style: Style) -> None:
     """Write the records of all loggers to standard error, in this style and from this level up.
 
+    Of equal warnings and errors about one subject LIMIT are written within WINDOW seconds, and then a count of the others (see `repeats`).
     Replaces what an earlier call set up and leaves all other handlers alone. The `asyncio` logger is kept to warnings
     unless debugging: it has nothing else to say to a user.
     """
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _OwnHandler)]:
         root.removeHandler(handler)
-    handler = _OwnHandler(sys.stderr)
-    handler.setFormatter(JSONFormatter(style) if style.format is LogFormat.JSON else TextFormatter(style))
+        handler.close()
+    handler = _OwnHandler(sys.stderr, style.subject)
+    if style.format is LogFormat.JSON:
+        handler.setFormatter(JSONFormatter(style))
+    else:
+        handler.setFormatter(TextFormatter(style, coloured=may_colour(sys.stderr, os.environ)))
     root.addHandler(handler)
     root.setLevel(verbosity.level)
     logging.getLogger("asyncio").setLevel(logging.NOTSET if verbosity.debug else logging.WARNING)
+
+
+def may_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether lines may have colours: on a terminal that has some, unless NO_COLOR is set to anything (no-color.org)."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def severity(level: int) -> str:

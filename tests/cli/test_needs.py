@@ -47,9 +47,11 @@ class Case:
     given: dict[str, Any] = field(default_factory=dict)
 
 
-def on(what: str, *target: str, function: Callable[..., Any] = fn, **options: Any) -> Declare:
+def on(what: str, *target: Any, function: Callable[..., Any] = fn, **options: Any) -> Declare:
     def declare(registry: ctl.OperatorRegistry) -> object:
-        decorator = {"daemon": ctl.daemon, "timer": ctl.timer, "index": ctl.index}.get(what) or getattr(ctl.on, what)
+        decorator: Any = {"daemon": ctl.daemon, "timer": ctl.timer, "index": ctl.index}.get(what) or getattr(
+            ctl.on, what
+        )
         return decorator(*target, registry=registry, **options)(function)
 
     return declare

@@ -76,8 +76,8 @@ async def test_a_run_begins_with_them(kubeconfig: Path, tmp_path: Path) -> None:
         await run.line("As ")
 
 
-async def test_a_debugging_run_tells_no_token(tmp_path: Path) -> None:
-    """Neither the operator's own credentials nor what its handlers see of Secrets by names is in the log."""
+async def test_a_debugging_run_that_fails_tells_no_token(tmp_path: Path) -> None:
+    """Credentials are told by the name of the user alone."""
     path = tmp_path / "kubeconfig"
     path.write_text(yaml.safe_dump(CONFIG).replace("https://cluster.test:6443", "http://127.0.0.1:9"))
     main = tmp_path / "main.py"

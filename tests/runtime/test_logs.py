@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -135,3 +136,101 @@ def test_severities_for_every_level() -> None:
     levels = [0, 10, 15, 20, 25, 30, 40, 50, 99]
     words = ["debug", "debug", "debug", "info", "info", "warn", "error", "fatal", "fatal"]
     assert [severity(level) for level in levels] == words
+
+
+def test_failures_that_repeat_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Verbosity(), Style(format=LogFormat.PLAIN))
+    logger = logging.getLogger("test.repeats")
+    for number in range(13):
+        logger.error("It %s.", "fails")
+        logger.info("step %d", number // 13)
+    configure(Verbosity(), Style(format=LogFormat.PLAIN))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("It fails.") == 10
+    assert lines.count("step 0") == 13
+    assert lines[-1] == "It fails. [3 more times since then]"
+
+
+def test_what_repeats_is_told_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Verbosity(), Style(format=LogFormat.JSON))
+    (handler,) = [one for one in logging.getLogger().handlers if type(one).__name__ == "_OwnHandler"]
+    for at in [*range(12), 61]:
+        record = logging.makeLogRecord({"name": "x", "levelno": logging.WARNING, "msg": f"message {at // 60}"})
+        record.created = 1000.0 + at
+        handler.handle(record)
+    lines = [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["message 0"] * 10 + ["message 0 [2 more times since then]", "message 1"]
+
+
+def test_messages_of_different_subjects_are_different(capsys: pytest.CaptureFixture[str]) -> None:
+    class Numbered:
+        reserved = frozenset({"number"})
+
+        def prefix(self, record: logging.LogRecord) -> str:
+            return f"[{record.__dict__['number']}] "
+
+        def reference(self, record: logging.LogRecord) -> None:
+            return None
+
+    configure(Verbosity(), Style(format=LogFormat.PLAIN, subject=Numbered(), prefix=True))
+    for number in range(20):
+        logging.getLogger("test.repeats").error("It fails.", extra={"number": number})
+    assert len(capsys.readouterr().err.splitlines()) == 20
+
+
+def test_logging_from_many_threads_does_not_hang(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Verbosity(), Style(format=LogFormat.PLAIN))
+
+    def work() -> None:
+        for number in range(200):
+            logging.getLogger("test.threads").warning("one of %d", number % 3)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    configure(Verbosity(), Style(format=LogFormat.PLAIN))
+    lines = capsys.readouterr().err.splitlines()
+    counted = sum(int(line.partition("[")[2].split()[0]) for line in lines if "[" in line)
+    assert counted + sum("[" not in line for line in lines) == 1600
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environ", "coloured"),
+    [
+        ({}, True),
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, True),
+    ],
+)
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, environ: Mapping[str, str], coloured: bool) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    configure(Verbosity(), Style(format=LogFormat.PLAIN))
+    logging.getLogger("x").info("quiet")
+    logging.getLogger("x").warning("loud")
+    assert terminal.getvalue() == ("quiet\n\033[33mloud\033[0m\n" if coloured else "quiet\nloud\n")
+
+
+def test_files_and_json_have_no_colours(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Verbosity(), Style(format=LogFormat.PLAIN))
+    logging.getLogger("x").error("to a pipe")
+    assert capsys.readouterr().err == "to a pipe\n"
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    configure(Verbosity(), Style(format=LogFormat.JSON))
+    logging.getLogger("x").error("as JSON")
+    assert "\033" not in terminal.getvalue()
