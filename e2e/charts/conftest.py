@@ -2,18 +2,21 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from charts.build import TOOLS, BuildError, monitoring
+from charts.build import TOOLS, monitoring
 from charts.helm import Helm
+from charts.release import Release
 from charts.schemas import write_defined, write_published
 from conformance.api import Api
 from conformance.spaces import DEFINITIONS, established
 from controlplane import build
+from controlplane.build import BuildError
 from controlplane.cluster import ControlPlane, Options
 from operators.auditing import Audited
 from targets import of_control_plane
@@ -89,3 +92,20 @@ def schemas(server: Audited, definitions: list[dict[str, object]], tmp_path_fact
     asyncio.run(published())
     write_defined(definitions, folder)
     return folder
+
+
+@pytest.fixture
+async def api(server: Audited) -> AsyncIterator[Api]:
+    """A client of the administrator."""
+    async with Api(server.target) as found:
+        yield found
+
+
+@pytest.fixture
+async def release(installing: Helm, server: Audited, api: Api, tmp_path: Path) -> Release:
+    """A release to be installed in a namespace of its own, which enforces the strictest standard for pods."""
+    namespace = f"chart-{secrets.token_hex(3)}"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    meta = {"name": namespace, "labels": labels}
+    await api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    return Release(installing, server, api, namespace, tmp_path)

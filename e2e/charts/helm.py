@@ -52,8 +52,8 @@ class Helm:
 def judge(binaries: Path, schemas: Path, manifest: Path) -> Ran:
     """Check a file of documents by schemas, with kubeconform."""
     location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
-    command = [binaries / "kubeconform", "-strict", "-summary", "-verbose", "-schema-location", location, manifest]
-    return _run(command, dict(os.environ))
+    options = ("-strict", "-summary", "-verbose", "-schema-location", location)
+    return _run([binaries / "kubeconform", *options, manifest], dict(os.environ))
 
 
 def _run(command: Sequence[str | Path], environment: dict[str, str]) -> Ran:
