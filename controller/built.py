@@ -61,6 +61,7 @@ class BuiltController:
         # Where resources are looked at that have namespaces; None: everywhere. And all that are looked at, but informers of others.
         self._namespaces = options.namespaces
         self._reaches: list[tuple[Resource, Reach]] = []
+        self._is_started = False
         self._world: World | None = None
         self._recorder: Recorder | None = None
         self.cached = CachedClient(client, factory, author=options.name)
@@ -93,6 +94,7 @@ class BuiltController:
                 self._follow(feed)
             await self._recorder.start()
             await self.controller.start()
+            self._is_started = True
         except BaseException:
             await self._release()
             raise
@@ -105,6 +107,11 @@ class BuiltController:
         if self._recorder is not None:
             await self._recorder.stop(max(LAST_WORDS, deadline - loop.time()))
         await self._release()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the start has succeeded."""
+        return self._is_started
 
     async def reach(self, namespaces: Collection[str]) -> None:
         """From now on look in these namespaces; before or after the start. Cluster-scoped resources are looked at as ever.

@@ -20,13 +20,12 @@ from ..controller.controller import Controller
 from ..controller.gating.election import FAMILIES as ELECTION_FAMILIES
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.peering import Peering
+from ..controller.health import of_informers, of_leadership, without_lists
 from ..controller.httpserver import AddressError, HTTPServer
 from ..controller.metrics import FAMILIES as CONTROLLER_FAMILIES
 from ..controller.serving import Condition, Pages
 from ..informers.exposition import FAMILIES as INFORMER_FAMILIES
 from ..informers.factory import Factory
-from ..informers.informer import Informer
-from ..informers.lifecycle import Phase
 from ..runtime.metrics import Family, Metrics, Sample
 from ..runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
 from ..runtime.watchdog import LoopWatchdog
@@ -142,7 +141,7 @@ class Diagnostics:
         self.metrics.add_source(lambda: _background(engine), (DAEMONS, TIMERS, COLLAPSED))
         self.pages.several.append(self._informers)
         self.metrics.add_source(lambda: _gates(engine), (*ELECTION_FAMILIES, PAUSED, BLOCKERS))
-        self.pages.ready["leadership"] = lambda: _leadership(engine.leadership)
+        self.pages.ready["leadership"] = lambda: of_leadership(engine.leadership)
         self.pages.ready["peering"] = lambda: _peering(engine.peering)
         explainer = Explainer(engine.reconciler, engine.controller)
         self.pages.explain[engine.controller.name] = explainer.explain
@@ -193,11 +192,7 @@ class Diagnostics:
     def _startup(self) -> Condition:
         """Whether the start-up is finished; once it is, it stays so."""
         if not self._complete and not self._missing and self._engine is not None:
-            left = [
-                _name(informer)
-                for informer in self._engine.factory.informers
-                if not informer.has_synced and informer.state.phase is not Phase.PARKED
-            ]
+            left = without_lists(self._engine.factory)
             self._complete = not left
             if left:
                 return Condition(ok=False, text=f"waiting for the first lists of: {', '.join(left)}")
@@ -205,18 +200,7 @@ class Diagnostics:
 
     def _informers(self) -> Mapping[str, Condition]:
         assert self._engine is not None
-        limit = self._stage.settings.diagnostics.stale_limit
-        found: dict[str, Condition] = {}
-        for informer in self._engine.factory.informers:
-            state = informer.state
-            stale = state.is_stale(limit)
-            text = f"{state}, {len(informer.store)} objects" + (f"; silent for more than {limit:g} s" if stale else "")
-            found[f"informer {_name(informer)}"] = Condition(ok=not stale, text=text)
-        return found
-
-
-def _name(informer: Informer) -> str:
-    return f"{informer.resource!r} {informer.selection}".rstrip()
+        return of_informers(self._engine.factory, self._stage.settings.diagnostics.stale_limit)
 
 
 def _gates(engine: Engine) -> Iterator[Sample]:
@@ -225,15 +209,6 @@ def _gates(engine: Engine) -> Iterator[Sample]:
     if engine.peering is not None:
         yield Sample(PAUSED, (), int(not engine.peering.is_open))
         yield Sample(BLOCKERS, (), len(engine.peering.blockers))
-
-
-def _leadership(leadership: Leadership | None) -> Condition:
-    """A standby is as ready as a leader: it could act at once."""
-    if leadership is None:
-        return Condition(ok=True, text="no election")
-    if leadership.is_open:
-        return Condition(ok=True, text=f"leading, for {leadership.left():.1f} s without another renewal")
-    return Condition(ok=True, text=f"standby, the leader is {leadership.holder or 'nobody'}")
 
 
 def _peering(peering: Peering | None) -> Condition:

@@ -1,13 +1,17 @@
 """A program of reconcilers, run by one call; sources other than informers; what a start with many objects asks of the server."""
 
 import asyncio
+import contextlib
+import json
 import os
 import random
 import signal
+import socket
 from bisect import bisect
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 import ctl
@@ -16,8 +20,12 @@ from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.controller.context import Context
+from ctl.controller.gating.leadership import LeadershipSettings
+from ctl.controller.gating.leases import LeaseRules
+from ctl.controller.httpserver import AddressTaken
 from ctl.controller.resolving import UnknownResource
 from ctl.controller.serve import Serving, serve
+from ctl.controller.term import StillWorking
 from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -283,3 +291,118 @@ async def test_whatever_happens_the_last_state_is_attempted(sandbox: Sandbox, us
 
 async def _exists(user: Client, name: str) -> bool:
     return any(obj.name == name for obj in await user.list(CONFIGMAPS, "default"))
+
+
+# In production: leadership, metrics and health.
+
+
+RULES = LeaseRules(duration=15, renew_deadline=10, retry_period=2)
+
+
+def _port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        found: int = probe.getsockname()[1]
+        return found
+
+
+async def _get(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_two_programs_of_reconcilers_elect_one_that_acts_and_show_how_they_do(
+    sandbox: Sandbox, user: Client
+) -> None:
+    seen: list[tuple[str, str]] = []
+    stops = {name: asyncio.Event() for name in ("a", "b")}
+    ports = {name: _port() for name in stops}
+
+    async def replica(name: str) -> None:
+        async def reconcile(key: ctl.Key, context: Context) -> None:
+            seen.append((name, key.name))
+            await context.ensure("configmaps", context.own({"data": {"by": name}}, suffix="of"))
+
+        await serve(
+            ctl.controller("configmaps").only(selector="mine").named("maps").reconciles(reconcile),
+            access=Access(sandbox.url),
+            stop=stops[name],
+            leadership=LeadershipSettings("maps", "default", name, RULES),
+            http=f"127.0.0.1:{ports[name]}",
+        )
+
+    async def create(name: str) -> None:
+        metadata = {"name": name, "namespace": "default", "labels": {"mine": "yes"}}
+        await user.create(CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    await create("one")
+    first = asyncio.create_task(replica("a"))
+    await asyncio.sleep(5)
+    second = asyncio.create_task(replica("b"))
+    await asyncio.sleep(20)
+    assert seen == [("a", "one")]
+    for name, told in (("a", "leading, for "), ("b", "standby, the leader is a")):
+        assert await _get(ports[name], "/livez") == (200, "ok")
+        assert await _get(ports[name], "/readyz") == (200, "ok")
+        text = (await _get(ports[name], "/readyz?verbose"))[1]
+        assert f"[+]leadership {told}" in text
+        assert "[+]informer configmaps.v1 mine watching" in text
+    metrics = (await _get(ports["a"], "/metrics"))[1]
+    assert 'controller_runtime_reconcile_total{controller="maps",result="success"} 1.0' in metrics
+    assert 'leader_election_master_status{name="maps"} 1.0' in metrics
+    assert "ctl_informer_lists_total{" in metrics
+    status, text = await _get(ports["a"], "/debug/explain?key=default/one")
+    assert status == 200
+    assert json.loads(text)["maps"]["state"] == "at rest"
+    stops["a"].set()
+    await first
+    await asyncio.sleep(1)
+    await create("two")
+    await asyncio.sleep(1)
+    assert sorted(seen[1:]) == [("b", "one"), ("b", "two")], "all is looked at anew"
+    stops["b"].set()
+    await second
+    lease = sandbox.get("coordination.k8s.io/v1", "Lease", "maps")
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+async def test_a_reconciler_that_outlives_the_lease_ends_the_program(sandbox: Sandbox, user: Client) -> None:
+    began, free = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(key: ctl.Key, context: Context) -> None:
+        began.set()
+        while not free.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await free.wait()
+
+    await _config(user, "one")
+    settings = LeadershipSettings("maps", "default", "a", RULES)
+    program = asyncio.create_task(
+        serve(
+            ctl.controller("configmaps").reconciles(stubborn),
+            serving=Serving(access=Access(sandbox.url), grace=1),
+            leadership=settings,
+        )
+    )
+    await began.wait()
+    sandbox.faults.answer(503, match=Match(path="leases/maps"), times=None)
+    with pytest.raises(StillWorking, match=r"default/maps was lost .* configmaps default/one"):
+        await program
+    free.set()
+
+
+async def test_a_port_that_is_taken_and_an_address_that_is_none_are_errors(sandbox: Sandbox) -> None:
+    async def reconcile(key: ctl.Key, context: Context) -> None: ...
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(AddressTaken):
+            await serve(
+                ctl.controller("configmaps").reconciles(reconcile),
+                access=Access(sandbox.url),
+                http=f"127.0.0.1:{taken.getsockname()[1]}",
+            )
+    with pytest.raises(ValueError, match="such as 8080"):
+        await serve(ctl.controller("configmaps").reconciles(reconcile), access=Access(sandbox.url), http="somewhere")

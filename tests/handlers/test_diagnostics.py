@@ -128,7 +128,7 @@ async def test_the_default_port_is_taken_after_startup_and_only_if_it_is_free(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr("ctl.handlers.endpoints.PORT", port)
+        monkeypatch.setattr("ctl.controller.addresses.PORT", port)
         monkeypatch.setattr("ctl.handlers.diagnostics.is_in_cluster", lambda: True)
         with caplog.at_level(logging.WARNING):
             async with world.running(http="auto"):

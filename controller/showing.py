@@ -1,0 +1,83 @@
+"""Show how a program of reconcilers is doing: metrics, health and explanations on one HTTP port."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+
+from ..client.metrics import FAMILIES as CLIENT_FAMILIES
+from ..client.rest import Client
+from ..informers.exposition import FAMILIES as INFORMER_FAMILIES
+from ..informers.factory import Factory
+from ..runtime.metrics import Metrics, Sample
+from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
+from .addresses import Address
+from .built import BuiltController
+from .gating.election import FAMILIES as ELECTION_FAMILIES
+from .gating.leadership import Leadership
+from .health import of_informers, of_leadership, without_lists
+from .httpserver import HTTPServer
+from .metrics import FAMILIES as CONTROLLER_FAMILIES
+from .serving import Condition, Pages
+
+
+class Showing:
+    """The pages of one program: /metrics, /livez, /readyz, /debug/explain, as an operator of handlers has them.
+
+    Ready is a program once its controllers have been started and each informer has its first list or cannot have it, as long as no stream
+    is stale.
+    """
+
+    def __init__(
+        self, address: Address, client: Client, factory: Factory, leadership: Leadership | None = None
+    ) -> None:
+        self._server = HTTPServer(address.host, address.port)
+        self._factory = factory
+        self._controllers: list[BuiltController] = []
+        self._complete = False
+        metrics = Metrics()
+        for collector in (GCCollector, PlatformCollector, ProcessCollector):
+            collector(registry=metrics.registry)
+        metrics.add_source(client.metrics.samples, CLIENT_FAMILIES)
+        metrics.add_source(factory.samples, INFORMER_FAMILIES)
+        metrics.add_source(self._samples, (*CONTROLLER_FAMILIES, *QUEUE_FAMILIES))
+        if leadership is not None:
+            metrics.add_source(leadership.samples, ELECTION_FAMILIES)
+        self._pages = Pages(metrics)
+        self._pages.ready["startup"] = self._startup
+        self._pages.ready["leadership"] = lambda: of_leadership(leadership)
+        self._pages.several.append(lambda: of_informers(factory))
+        self._pages.serve(self._server)
+
+    @property
+    def name(self) -> str:
+        """What it is called in the log."""
+        return self._server.name
+
+    async def start(self) -> None:
+        """Listen. Raises AddressTaken when the port is in use, and AddressError for other troubles with the address."""
+        await self._server.start()
+
+    async def stop(self, grace: float) -> None:
+        """Serve no more."""
+        await self._server.stop(grace)
+
+    def show(self, built: BuiltController) -> None:
+        """Show a controller too."""
+        self._controllers.append(built)
+        self._pages.explain[built.name] = built.explain_text
+
+    def _samples(self) -> Iterator[Sample]:
+        return chain.from_iterable(built.samples() for built in self._controllers)
+
+    def _startup(self) -> Condition:
+        """Whether the start-up is finished; once it is, it stays so."""
+        if not self._complete:
+            left = [built.name for built in self._controllers if not built.is_started]
+            if left:
+                return Condition(ok=False, text=f"not started yet: {', '.join(left)}")
+            left = without_lists(self._factory)
+            if left:
+                return Condition(ok=False, text=f"waiting for the first lists of: {', '.join(left)}")
+            self._complete = True
+        return Condition(ok=True)
