@@ -1,6 +1,7 @@
 """Controllers that are declared beside handlers run in the same operator, on the same informers, and hear of each other's writes."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import ctl
 from ctl.client.resources import Resource
 from ctl.handlers.declared import declared
+from ctl.workqueue import Exponential
 
 from .pages import Site
 from .world import KEX, PLAIN, Calls, World, a_world, crd, rest
@@ -141,6 +143,48 @@ async def test_controllers_follow_the_namespaces_of_the_operator(world: World, c
         assert [request for request in world.sandbox.log if "/team-a/" in request.path] == watched, "nobody looks there"
         await create("team-b", "third")
         await world.until(lambda: calls.of("reconcile")[-1] == {"key": "team-b/third"})
+
+
+async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(world: World) -> None:
+    deadlines: list[float] = []
+
+    @ctl.declare
+    @ctl.controller("kopfexamples.kopf.dev").named("notes").within(20).limited(Exponential(60, 60)).reconciles
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> ctl.Result | None:
+        assert context.attempt.deadline is not None
+        deadlines.append(context.attempt.deadline - context.attempt.started)
+        if key.name == "slow":
+            await asyncio.sleep(3600)
+        if key.name == "wrong":
+            raise ctl.TerminalError("wrong for good")
+        return ctl.Result(after=3600, priority=7) if context.attempt.number == 1 else None
+
+    site = Site()
+    for name in ("slow", "later", "wrong"):
+        await world.create(name)
+    async with world.running(http=site.http):
+        await rest(30)
+        samples = await site.samples()
+        for result, count in (("requeue_after", 1), ("error", 2), ("success", 0)):
+            assert samples[f'controller_runtime_reconcile_total{{controller="notes",result="{result}"}}'] == count, result
+        assert samples['controller_runtime_reconcile_timeouts_total{controller="notes"}'] == 1
+        assert samples['controller_runtime_terminal_reconcile_errors_total{controller="notes"}'] == 1
+        assert samples['controller_runtime_max_concurrent_reconciles{controller="notes"}'] == 1
+        assert samples['workqueue_adds_total{controller="notes",name="notes"}'] >= 3
+        assert deadlines == [20.0] * 3
+
+        async def explained(name: str) -> dict[str, Any]:
+            status, text = await site.get(f"/debug/explain?controller=notes&key=default/{name}")
+            assert status == 200
+            found: dict[str, Any] = json.loads(text)["notes"]
+            return found
+
+        slow, later, wrong = [await explained(name) for name in ("slow", "later", "wrong")]
+        assert (slow["state"], slow["failures"], slow["reason"]) == ("in back-off", 1, "retry")
+        assert "TimeoutError" in slow["last_error"]
+        assert (later["state"], later["priority"], later["reason"]) == ("delayed", 7, "after")
+        assert 3000 < later["next_in"] <= 3600
+        assert (wrong["state"], wrong["last_error"]) == ("at rest", None)
 
 
 def test_what_is_not_complete_cannot_be_declared() -> None:
