@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 class Option(click.Option):
     """An option that `CTL_{COMMAND}_{NAME}` sets as well, and `KOPF_{COMMAND}_{NAME}` where that is absent.
 
+    The name is Kopf's for the option; ours may be the option as it is written, too: CTL_RUN_CLUSTERWIDE or CTL_RUN_ALL_NAMESPACES.
     `legacy` are further names that Kopf's variable has had; of an option that can be repeated, the values of all of
     them add up. Values of such options are separated by spaces.
     """
@@ -33,6 +34,10 @@ class Option(click.Option):
         own = super().resolve_envvar_value(ctx)
         if own is not None or not self.name or not (ctx.auto_envvar_prefix or "").startswith(PREFIX):
             return own
+        for option in self.opts:
+            written = os.environ.get(f"{ctx.auto_envvar_prefix}_{option.lstrip('-').upper().replace('-', '_')}")
+            if written and option.startswith("--"):
+                return written
         prefix = LEGACY_PREFIX + (ctx.auto_envvar_prefix or "").removeprefix(PREFIX)
         found = [os.environ.get(f"{prefix}_{name}") for name in (self.name.upper(), *self._legacy)]
         values = [value for value in found if value]

@@ -18,10 +18,10 @@ ANSWER_SECONDS: Final = 3.0
 
 
 @click.command("version")
-@click.option("--client", "alone", cls=Option, is_flag=True, help="Ask no server.")
+@click.option("--client", "is_alone", cls=Option, is_flag=True, help="Ask no server.")
 @click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig.")
 @click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig.")
-def version(*, alone: bool, kubeconfig: str | None, context: str | None) -> None:
+def version(*, is_alone: bool, kubeconfig: str | None, context: str | None) -> None:
     """Print the versions of ctl, of Python, and of the server.
 
     A server that does not answer within a few seconds is no failure.
@@ -31,7 +31,7 @@ def version(*, alone: bool, kubeconfig: str | None, context: str | None) -> None
     kind = type(loop).__module__.partition(".")[0]
     loop.close()
     click.echo(f"Python {platform.python_version()} ({platform.system()} {platform.machine()}), loop of {kind}")
-    if not alone:
+    if not is_alone:
         click.echo(_server(kubeconfig, context))
 
 
