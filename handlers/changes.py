@@ -327,7 +327,7 @@ class Changes:
         if current != essence or self.memory.seen:
             return AT_ONCE  # the way back, too, is a change to those who saw it
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
-        return None
+        return self._next_of_fns()
 
     def _newest(self, round_: Round) -> Sight:
         """How the object is now, as far as is known; it may have changed while the handlers ran."""

@@ -294,6 +294,21 @@ async def test_functions_are_computed_anew_when_the_object_has_changed(world: Wo
     assert [request.code for request in world.writes() if is_function(request)] == [422, 200]
 
 
+async def test_functions_that_conflicts_left_are_applied_soon_without_any_event(world: World, calls: Calls) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> None:
+        calls("create", {})
+        patch.fns.append(lambda body: body.setdefault("status", {}).update(done=True))
+
+    is_function: Callable[[LoggedRequest], bool] = lambda request: request.content_type == JSON  # noqa: E731
+    async with world.running():
+        world.sandbox.faults.answer(409, match=world.own_patches(when=is_function), times=5)
+        await world.create()
+        await world.handled()
+        assert world.get()["status"] == {"done": True}
+    assert calls.names == ["create"]
+
+
 async def test_functions_whose_result_is_never_valid_do_not_spin(
     world: World, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
