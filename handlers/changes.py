@@ -24,6 +24,7 @@ from .execution.records import Records
 from .execution.rounds import Round, Sight, Surroundings, ids
 from .loggers import ObjectLogger
 from .storage.baseline import Baseline, Recalled, digest
+from .storage.secrets import Shown, is_secret
 
 TITLES = {
     Reason.CREATE: "Creation",
@@ -229,7 +230,7 @@ class Changes:
     async def _handle_due(self, obj: Object, cause: ChangingCause) -> float | None:
         logger = cause.logger
         title = TITLES[cause.reason]
-        logger.debug("%s is in progress: %r", title, cause.body)
+        logger.debug("%s is in progress: %r", title, Shown(cause.body, is_secret=is_secret(cause.body)))
         if cause.diff and cause.old is not None:
             logger.debug("%s diff: %r", title, cause.diff)
         specs = self.env.registry.changing(cause)

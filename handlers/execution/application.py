@@ -28,6 +28,7 @@ from ...client.resources import Resource
 from ...client.rest import Client, ListOptions, PatchKind
 from ..causation.diffs import unfulfilled
 from ..causation.patch import Patch, PatchFn
+from ..storage.secrets import Shown
 
 Logger = logging.Logger | logging.LoggerAdapter[Any]
 Ops = Sequence[Mapping[str, Any]]
@@ -125,7 +126,7 @@ class Writer:
         return merge, {"metadata": {"annotations": {key: annotations[key] for key in own}}}
 
     async def _merge(self, base: Object, merge: dict[str, Any]) -> Object:
-        self.logger.debug("Merge-patching the resource with: %r", merge)
+        self.logger.debug("Merge-patching the resource with: %r", self._shown(merge))
         # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
         merge = {**merge, "metadata": {**(merge.get("metadata") or {}), "uid": base.uid}}
         answer = await self._send(base, merge, PatchKind.MERGE)
@@ -136,7 +137,11 @@ class Writer:
         """Say what the server did not take over, as it does with fields that are not in the resource's schema."""
         left = unfulfilled(patch, answer.body()) if patch else ()
         if left:
-            self.logger.warning("Merge-patching finished with inconsistencies: %r", tuple(left))
+            self.logger.warning("Merge-patching finished with inconsistencies: %r", self._shown(tuple(left)))
+
+    def _shown(self, value: Any) -> Shown:
+        """As it may be logged."""
+        return Shown(value, is_secret=(self.resource.group, self.resource.plural) == ("", "secrets"))
 
     def _vanished(self) -> tuple[None, list[PatchFn]]:
         self.logger.debug("Patching was skipped: the object does not exist anymore.")
@@ -234,7 +239,7 @@ class Writer:
             if not wanted:
                 return latest
             try:
-                self.logger.debug("JSON-patching the resource with: %r", wanted)
+                self.logger.debug("JSON-patching the resource with: %r", self._shown(wanted))
                 return await self._send(latest, _guarded(latest, wanted), PatchKind.JSON)
             except NotFound:
                 self._vanished()

@@ -1,9 +1,11 @@
 import base64
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.storage.secrets import SEAL, seal
+from ctl.handlers.causation.diffs import DiffItem, DiffOperation
+from ctl.handlers.storage.secrets import SEAL, Shown, seal
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"uid": "u1"}}
 OTHER = {**SECRET, "metadata": {"uid": "u2"}}
@@ -45,3 +47,43 @@ def test_other_kinds_and_odd_shapes_stay_as_they_are() -> None:
     odd = {"data": None, "type": "x"}
     assert seal(odd, SECRET) is odd
     assert seal({"data": {"a": None}}, SECRET) == {"data": {"a": None}}
+
+
+KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (
+            {"kind": "Secret", "data": {"a": "x"}, "stringData": None},
+            {"kind": "Secret", "data": {"a": "..."}, "stringData": None},
+        ),
+        (
+            {"metadata": {"name": "n", "annotations": {"b": "c", KUBECTL: "x"}}},
+            {"metadata": {"name": "n", "annotations": {"b": "c", KUBECTL: "..."}}},
+        ),
+        (
+            [
+                {"op": "add", "path": "/data/a", "value": "x"},
+                {"op": "add", "path": "/metadata/finalizers", "value": ["f"]},
+            ],
+            [
+                {"op": "add", "path": "/data/a", "value": "..."},
+                {"op": "add", "path": "/metadata/finalizers", "value": ["f"]},
+            ],
+        ),
+        (
+            ({"op": "replace", "path": "/data", "value": {"a": "x"}},),
+            ({"op": "replace", "path": "/data", "value": {"a": "..."}},),
+        ),
+        ((("add", ("data", "a"), None, "x"),), (("add", ("data", "a"), None, "..."),)),
+        (
+            (DiffItem(DiffOperation.CHANGE, ("data",), {"a": "x"}, {"a": "x"}),),
+            (("change", ("data",), {"a": "..."}, {"a": "..."}),),
+        ),
+    ],
+)
+def test_what_is_shown_of_a_secret(value: object, shown: object) -> None:
+    assert repr(Shown(value, is_secret=True)) == repr(shown)
+    assert repr(Shown(value, is_secret=False)) == repr(value)
