@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ..client.resources import Resource
 from ..client.rest import Client
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.peering import Peering
@@ -42,4 +43,9 @@ async def peers_of(
         identity = await asyncio.to_thread(own_identity)
     lease = "" if leadership is None else f"{leadership.settings.namespace}/{leadership.settings.name}"
     options = peering_options(settings, identity, lease)
-    return Peering(client, factory, options, leadership=leadership, may=rights.have)
+
+    async def may(verb: str, resource: Resource, namespace: str | None) -> bool:
+        # Of that one object, so that a role may be limited to it by `resourceNames`.
+        return await rights.have(verb, resource, namespace, name=options.name)
+
+    return Peering(client, factory, options, leadership=leadership, may=may)

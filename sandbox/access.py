@@ -121,4 +121,15 @@ def action_of(method: str, path: str, query: Mapping[str, str]) -> Action:
         "PATCH": "patch",
         "DELETE": "delete" if name else "deletecollection",
     }
+    if not name and method in ("GET", "HEAD"):
+        name = _selected(query.get("fieldSelector", ""))
     return Action(verb.get(method, method.lower()), group, rest[0], subresource, namespace, name)
+
+
+def _selected(fields: str) -> str:
+    """The name of the one object that a list or a watch can show: to rules with `resourceNames` it is a request for that object."""
+    for term in fields.split(","):
+        field, _, value = term.partition("=")
+        if field.strip() == "metadata.name":
+            return value.removeprefix("=").strip()
+    return ""

@@ -183,6 +183,16 @@ async def test_a_role_allows_what_it_names(account: Account) -> None:
     await account.admin.create(space.widgets(), space.widget("one"))
     assert (await client.merge(space.widgets("one", "status"), {"status": {"s": 1}}))["status"] == {"s": 1}
     (await client.call("PATCH", space.widgets("one"), {}, kind=MERGE)).refused(403, "Forbidden")
+    # A list of one object is a request for that object, if it says so by a field selector.
+    await account.role(
+        "named",
+        {"verbs": ["list", "watch"], "apiGroups": [""], "resources": ["services"], "resourceNames": ["mine"]},
+    )
+    services = space.core("services")
+    for selector, code in (("metadata.name=mine", 200), ("metadata.name%3D%3Dmine", 200), ("metadata.name=other", 403)):
+        assert (await client.call("GET", f"{services}?fieldSelector={selector}")).code == code, selector
+    for selector in ("", "?fieldSelector=metadata.namespace=mine", "?fieldSelector=metadata.name!=mine", "?watch=true"):
+        (await client.call("GET", services + selector)).refused(403, "Forbidden")
     # The rights go with the binding.
     await account.admin.delete(space.grouped(f"{RBAC}/v1", "rolebindings", "one"))
     for _ in range(500):

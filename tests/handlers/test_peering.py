@@ -1,6 +1,7 @@
 """Whole operators that honour their peers, in virtual time."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.client.credentials import bearer
+from ctl.client.endpoint import Access, Constant
 from ctl.client.resources import Resource
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.runtime import clock
@@ -322,3 +325,47 @@ async def test_a_peer_of_a_killed_replica_is_passed_over(world: World) -> None:
         await world.handled("one", seconds=20)
         await rest()
         assert set(records(world)) == {"a"}
+
+
+async def test_a_role_that_is_limited_to_the_peering_object_is_enough(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    rbac, accounts = "/apis/rbac.authorization.k8s.io/v1", "/api/v1/namespaces/default/serviceaccounts"
+    peerings = {"apiGroups": ["kopf.dev"], "resources": ["clusterkopfpeerings"], "resourceNames": ["default"]}
+    role = {
+        "kind": "ClusterRole",
+        "metadata": {"name": "op"},
+        "rules": [
+            {"apiGroups": ["kopf.dev"], "resources": [KEX.plural], "verbs": ["*"]},
+            {**peerings, "verbs": ["list", "watch", "patch"]},
+        ],
+    }
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "op"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "op"},
+        "subjects": [{"kind": "ServiceAccount", "name": "op", "namespace": "default"}],
+    }
+
+    async def post(path: str, kind: str, version: str, **body: Any) -> Any:
+        whole = {"apiVersion": version, "kind": kind, **body}
+        return json.loads(
+            await world.user.request("POST", path, body=whole, headers={"Content-Type": "application/json"})
+        )
+
+    for path, body in (("clusterroles", role), ("clusterrolebindings", binding)):
+        await post(f"{rbac}/{path}", version="rbac.authorization.k8s.io/v1", **body)
+    await post(accounts, "ServiceAccount", "v1", metadata={"name": "op"})
+    review = await post(f"{accounts}/op/token", "TokenRequest", "authentication.k8s.io/v1", spec={})
+    access = Access(server=world.sandbox.url, credentials=Constant(bearer(review["status"]["token"])))
+    a = Replica(world, "a")
+    async with a.running(access=access):
+        await world.create("one")
+        await world.until(lambda: a.handled == ["create one"])
+        assert set(records(world)) == {"a"}, "it tells of itself"
+        await freeze(world)
+        await rest(5)
+        await world.create("two")
+        await rest(5)
+        assert a.handled == ["create one"], "and heeds others"
+    assert "clusterkopfpeerings" not in caplog.text
