@@ -11,12 +11,12 @@ PYTEST_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo fmt lint types layers shape test e2e bench soak wheel check clean tree
+.PHONY: help setup demo fmt lint types layers shape test e2e e2e-kind bench soak wheel chart constraints check clean tree
 
 help: ## Print this list
 	@echo "Usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS='-k name']"
 	@echo
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  %-11s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## Make .venv and install the package with its development tools into it (nothing to do when up to date)
 
@@ -72,8 +72,12 @@ test: $(STAMP) ## Run the suite that needs nothing but Python (against the embed
 
 e2e: $(STAMP) ## Run the conformance suite and whole operators against a real kube-apiserver (or KUBECONFIG=... make e2e)
 	@test -n "$$KUBECONFIG" || $(BIN)/python e2e/controlplane/build.py
+	@cd e2e && ../$(BIN)/python -m charts.build || echo "make: the tests of the chart will be skipped" >&2
 	$(BIN)/python e2e/operators/kopfenv.py
 	$(BIN)/pytest e2e $(PYTEST_ARGS)
+
+e2e-kind: $(STAMP) ## Build the image, install the chart in a cluster of kind, and run the operators' tests there (needs a Docker engine)
+	@.ci/kind $(PYTEST_ARGS)
 
 bench: $(STAMP) ## Measure the hot paths and print the figures
 	$(BIN)/pytest tests/bench -s --override-ini=python_files='bench_*.py' --timeout=600 $(PYTEST_ARGS) || test $$? = 5
@@ -90,6 +94,15 @@ soak: $(STAMP) ## Run what takes long: every operator under Kopf and ctl on both
 
 wheel: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --outdir dist .
+
+chart: $(STAMP) ## Check the Helm chart with helm and kubeconform (built from Go modules the first time) and put it into dist/
+	@test -n "$$KUBECONFIG" || $(BIN)/python e2e/controlplane/build.py
+	@cd e2e && ../$(BIN)/python -m charts.build
+	$(BIN)/pytest e2e/charts $(PYTEST_ARGS)
+	@"$$(cd e2e && ../$(BIN)/python -m charts.build)/helm" package charts/ctl-operator --destination dist
+
+constraints: $(STAMP) ## Write constraints.txt, by which the image is built, as .venv has the versions
+	@$(BIN)/python .ci/constraints.py > constraints.txt.new && mv constraints.txt.new constraints.txt
 
 check: lint types layers shape ## Everything that needs no run of the suite: lint, types, layers, shape
 
