@@ -22,9 +22,12 @@ _ABSENT = object()
 class DiffBaseStorage(KeyMarking, StanzaCleaning, metaclass=ABCMeta):
     """Where the essences of objects are kept. Inherit from it to keep them elsewhere."""
 
+    # Also for those storages of users that do not call this constructor.
+    ignored_fields: Iterable[FieldSpec] = ()
+
     def __init__(self, ignored_fields: Iterable[FieldSpec] | None = None) -> None:
         """Take fields whose changes are of no interest; they are in no essence."""
-        self.ignored_fields: Iterable[FieldSpec] = _listed(ignored_fields)
+        self.ignored_fields = _listed(ignored_fields)
 
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         """The essence of a body: everything but what the system writes.

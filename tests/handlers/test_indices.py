@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctl.handlers.causation.memos import Memo
 from ctl.handlers.causation.views import Body
 from ctl.handlers.indices import Index, Indices, Store
 
@@ -66,6 +67,12 @@ def test_views_of_bodies_are_mappings() -> None:
     indices = Indices(["i"])
     indices.replace("i", "a", Body({"metadata": {"labels": {"app": "x"}}}).metadata.labels)
     assert content(indices["i"]) == {"app": ["x"]}
+
+
+def test_memos_are_mappings() -> None:
+    indices = Indices(["i"])
+    indices.replace("i", "a", Memo(x=1))
+    assert content(indices["i"]) == {"x": [1]}
 
 
 def test_objects_are_discarded_from_one_index_or_from_all() -> None:

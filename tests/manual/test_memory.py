@@ -153,3 +153,70 @@ async def test_a_transition_of_storages_handles_nothing_twice(world: World, call
         await world.patch({"spec": {"field": "b"}})
         await rest(2)
     assert calls.names == ["create", "update", "update"]
+
+
+class Records(ctl.ProgressStorage):
+    """Progress in a place of the user's own, by the abstract methods alone."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], ctl.ProgressRecord] = {}
+
+    def fetch(self, *, key: str, body: ctl.Body) -> ctl.ProgressRecord | None:
+        return self.kept.get((str(body.metadata.uid), key))
+
+    def store(self, *, key: str, record: ctl.ProgressRecord, body: ctl.Body, patch: ctl.Patch) -> None:
+        self.kept[str(body.metadata.uid), key] = record
+
+    def purge(self, *, key: str, body: ctl.Body, patch: ctl.Patch) -> None:
+        self.kept.pop((str(body.metadata.uid), key), None)
+
+    def touch(self, *, body: ctl.Body, patch: ctl.Patch, value: str | None) -> None: ...
+
+    def clear(self, *, essence: ctl.BodyEssence) -> ctl.BodyEssence:
+        return essence
+
+
+class Essences(ctl.DiffBaseStorage):
+    """Diff-bases in a place of the user's own."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, ctl.BodyEssence] = {}
+
+    def fetch(self, *, body: ctl.Body) -> ctl.BodyEssence | None:
+        return self.kept.get(str(body.metadata.uid))
+
+    def store(self, *, body: ctl.Body, patch: ctl.Patch, essence: ctl.BodyEssence) -> None:
+        self.kept[str(body.metadata.uid)] = essence
+
+
+async def test_storages_of_ones_own(world: World, calls: Calls) -> None:
+    records, essences = Records(), Essences()
+
+    @ctl.on.startup()
+    def configure(settings: ctl.OperatorSettings, **_: Any) -> None:
+        settings.persistence.progress_storage = records
+        settings.persistence.diffbase_storage = essences
+
+    @ctl.on.create(KEX.plural, id="create")
+    def create(retry: int, **_: Any) -> None:
+        calls("create", {"retry": retry, "kept": [key for _, key in records.kept]})
+        if retry < 2:
+            raise ctl.TemporaryError("later", delay=10)
+
+    @ctl.on.update(KEX.plural, id="update")
+    def update(old: Any, **_: Any) -> None:
+        calls("update", {"old": old["spec"]})
+
+    async with world.running():
+        await world.create()
+        await rest(5)
+        assert calls.of("create") == [{"retry": 0, "kept": []}]
+        assert [key for _, key in records.kept] == ["create"]
+    async with world.running():
+        await rest(30)
+        assert [kwargs["retry"] for kwargs in calls.of("create")] == [0, 1, 2]
+        assert records.kept == {}
+        await world.patch({"spec": {"field": "b"}})
+        await rest(5)
+    assert calls.of("update") == [{"old": {"field": "value"}}]
+    assert world.annotations() == {}

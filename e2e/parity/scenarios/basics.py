@@ -18,18 +18,21 @@ async def creation(world: World) -> None:
 
 
 async def resuming(world: World) -> None:
-    for name in ("same", "changed", "deleted"):
+    for name in ("same", "changed", "deleted", "edited"):
         await world.create(name, {"field": "a"})
         await world.handled(name, field="a")
     await world.stop()
     await world.spec("changed", field="b")
     await world.create("new", {"field": "a"})
     await world.delete("deleted")
+    await world.spec("edited", field="b")
+    await world.delete("edited")
     await world.start()
     await world.called("resumed", "same")
     await world.handled("changed", field="b")
     await world.handled("new", field="a")
     await world.gone("deleted")
+    await world.gone("edited")
     # No handler resumes twice.
     await world.spec("same", field="c")
     await world.handled("same", field="c")

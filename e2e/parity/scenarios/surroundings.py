@@ -10,6 +10,14 @@ from parity.world import World
 PREFIX = "kopf.zalando.org"
 
 
+async def options(world: World) -> None:
+    await world.create("one", {"field": "a"})
+    await world.handled("one", field="a")
+    await world.patch("one", {"spec": {"field": "b"}})
+    await world.called("part.register", None)
+    await world.handled("one", field="b")
+
+
 async def hierarchies(world: World) -> None:
     await world.create("one", {"field": "a"}, labels={"l": "1"})
     await world.called("references", None)
@@ -250,6 +258,7 @@ async def values(world: World) -> None:
 SCENARIOS = [
     Scenario(name="signatures", play=met, ordered=False),
     Scenario(name="declarations", play=met),
+    Scenario(name="options", play=options, ordered=False),
     Scenario(name="values", play=values),
     Scenario(name="hierarchies", play=hierarchies),
     Scenario(name="selectors", play=selectors, ordered=False, real=True),
