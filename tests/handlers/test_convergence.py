@@ -14,7 +14,7 @@ from .world import KEX, P, World, a_world, quick, rest
 pytestmark = pytest.mark.virtual_time
 
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "2"))
-"""How often a hundred random lives are lived; `make soak` does it 50 times."""
+"""How often two hundred random lives are lived; `make soak` does it 50 times."""
 
 OBJECTS = 200
 
@@ -129,7 +129,7 @@ async def test_random_lives_converge(world: World, seed: int, crash: bool) -> No
                 return
         raise AssertionError([name for name in names if not _is_settled(world, name)])
 
-    names, unknown = [f"o{number}" for number in range(OBJECTS // 2)], set[tuple[str, str]]()
+    names, unknown = [f"o{number}" for number in range(OBJECTS)], set[tuple[str, str]]()
     async with world.running() as running:
         lives = asyncio.gather(*(live(name) for name in names))
         for _ in range(5):

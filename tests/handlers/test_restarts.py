@@ -302,10 +302,10 @@ async def test_a_thousand_unchanged_objects_cost_nothing_at_a_restart(world: Wor
     assert len(calls) == made
 
 
-@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("number", range(14))
 @pytest.mark.parametrize("lost", [False, True])
 async def test_a_process_killed_between_any_two_writes(world: World, calls: Calls, number: int, lost: bool) -> None:
-    """Finalizer, status and commit of a checkpoint, of the round, of an update, of the deletion, release: killed after each.
+    """Finalizer, status, functions and commit of a checkpoint, of the round, of an update, of the deletion, release: killed after each.
 
     With `lost` the process is killed before it has the answer of the write.
     """
@@ -314,6 +314,8 @@ async def test_a_process_killed_between_any_two_writes(world: World, calls: Call
     async def one(patch: ctl.Patch, **kwargs: Any) -> str:
         calls("one", kwargs)
         patch.spec["merged"] = 1
+        patch.fns.append(lambda body: body["spec"].update(function=body["spec"]["merged"]))
+        patch.fns.append(lambda body: body.setdefault("status", {}).update(function=True))
         return "result"
 
     @ctl.on.create(KEX.plural, id="two")
@@ -353,6 +355,8 @@ async def test_a_process_killed_between_any_two_writes(world: World, calls: Call
         await world.patch({"spec": {"field": "other"}})
         await world.until(lambda: calls.count("update other") >= 1)
         await rest(5)
+        assert world.get()["spec"] == {"field": "other", "merged": 1, "function": 1}
+        assert world.get()["status"]["function"]
         await world.delete()
         await world.gone()
 
