@@ -8,7 +8,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -119,9 +119,7 @@ class Story:
             found = await self.delete(name)
             if chance.random() < 0.5 or found is None:
                 return
-            await self.examples.until(
-                name, lambda now, uid=found: now is None or now["metadata"]["uid"] != uid, LIFE_SECONDS
-            )  # type: ignore[misc]
+            await self.examples.until(name, _is_not(found), LIFE_SECONDS)
             turn += 1
 
     async def delete(self, name: str) -> str | None:
@@ -194,6 +192,10 @@ class Story:
             yield from (
                 f"stored: {kept[one.change]} and {one}" for one in done if one.run > kill.run and one.change in kept
             )
+
+
+def _is_not(uid: str) -> Callable[[Body | None], bool]:
+    return lambda body: body is None or body["metadata"]["uid"] != uid
 
 
 def _names(found: dict[str, Body]) -> set[str]:
