@@ -50,6 +50,26 @@ def test_what_is_there_twice(registry: OperatorRegistry) -> None:
     ]
 
 
+def test_what_has_the_name_and_is_not_meant(registry: OperatorRegistry) -> None:
+    core, other = Resource("", "v1", "pods", verbs=ALL), Resource("metrics.test", "v1", "pods", verbs=ALL)
+
+    on.create("pods", id="pods", registry=registry)(fn)
+    on.create("dups", id="dups", registry=registry)(fn)
+    on.create(EVERYTHING, id="all", registry=registry)(fn)
+    on.create("dups.a.io", id="a", registry=registry)(fn)
+
+    def ids(resource: Resource) -> list[str]:
+        return [spec.id for spec in registry.changing_specs(resource)]
+
+    found = survey(registry, [DUP_A, DUP_B, core, other])
+    assert found.passed_over == {Selector.parse("pods"): {other}, Selector.parse("dups"): {DUP_A, DUP_B}}
+    assert ids(other) == ["pods", "all"]
+    registry.pass_over(found.passed_over)
+    assert (ids(core), ids(other), ids(DUP_A), ids(DUP_B)) == (["pods", "all"], ["all"], ["all", "a"], ["all"])
+    registry.pass_over(survey(registry, [DUP_A, core]).passed_over)
+    assert (ids(core), ids(DUP_A)) == (["pods", "all"], ["dups", "all", "a"])
+
+
 def test_everything_is_never_ambiguous(registry: OperatorRegistry) -> None:
     on.event(EVERYTHING, registry=registry)(fn)
     assert survey(registry, [DUP_B, DUP_A, KEX]).watched == {DUP_A, DUP_B, KEX}
