@@ -1,13 +1,16 @@
 """The chart makes what it says of every set of values: valid for the API, restricted, and with no right too many."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from charts.conftest import PEERING
+from charts.conftest import EXAMPLE, PEERING
 from charts.helm import CHART, VALUES, Helm, judge
+from operators.auditing import granted as granted_by
+from operators.processes import ctl_command
 
 SETS = sorted(VALUES.glob("*.yaml"))
 CODE = VALUES / "minimal.yaml"
@@ -227,6 +230,14 @@ def test_the_definitions_of_peerings_are_those_of_the_examples(helm: Helm) -> No
     ]
 
 
+def test_the_test_reaches_the_port_though_others_may_not(helm: Helm) -> None:
+    documents = helm.template("-f", VALUES / "servicemonitor.yaml")
+    (rule,) = only(documents, "NetworkPolicy")["spec"]["ingress"]
+    monitoring, test = rule["from"]
+    assert monitoring == yaml.safe_load((VALUES / "servicemonitor.yaml").read_text())["networkPolicy"]["from"][0]
+    assert test["podSelector"]["matchLabels"] == only(documents, "Pod")["metadata"]["labels"]
+
+
 def test_further_knobs_of_the_pods(helm: Helm) -> None:
     documents = helm.template("-f", VALUES / "hardened.yaml")
     pod = pod_of(documents)
@@ -287,3 +298,21 @@ def test_the_notes_say_the_next_step(helm: Helm) -> None:
     assert "serves all namespaces" in text
     assert "NO RIGHTS" not in text
     assert "rollout restart" not in text
+
+
+def test_the_rights_are_those_that_ctl_rbac_prints(helm: Helm, tmp_path: Path) -> None:
+    definition = str(EXAMPLE)
+    command = ctl_command(
+        "rbac", "-n", "space", "--offline", "--manifest", definition, str(EXAMPLE.with_name("example.py"))
+    )
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    (role,) = (one for one in yaml.safe_load_all(printed) if one["kind"] == "Role")
+    own = {"leases", "events"}
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        yaml.safe_dump({"rbac": {"rules": [one for one in role["rules"] if not own & {*one["resources"]}]}})
+    )
+    documents = helm.template("-f", CODE, "-f", values)
+    ours = {right for one in of_kind(documents, "Role") for right in granted_by([one])}
+    assert ours - set(granted_by([role])) <= {("create", "events", "space"), ("patch", "events", "space")}
+    assert set(granted_by([role])) <= ours
