@@ -75,7 +75,7 @@ class Play:
             await asyncio.sleep(part.seconds)
             self.seen[own_id] = dict(new["spec"]) if new else None
             for child in part.below:
-                ctl.subhandler(id=child.id)(self._handler(child, f"{own_id}/"))
+                ctl.subhandler(id=child.id, **child.options)(self._handler(child, f"{own_id}/"))
             match part.outcomes[min(retry, len(part.outcomes) - 1)]:
                 case "later":
                     raise ctl.TemporaryError("later", delay=1.5)
@@ -138,7 +138,8 @@ async def settle(world: World, play: Play) -> None:
     await rest(100)
     assert (len(world.writes()), world.is_clean()) == (writes, True)
     await world.delete()
-    await world.gone()
+    await world.until(lambda: world.find() is None, seconds=600)
+    await rest()
 
 
 async def cut(seed: int, number: int, *, lost: bool) -> bool:
