@@ -166,7 +166,9 @@ async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(wor
         await rest(30)
         samples = await site.samples()
         for result, count in (("requeue_after", 1), ("error", 2), ("success", 0)):
-            assert samples[f'controller_runtime_reconcile_total{{controller="notes",result="{result}"}}'] == count, result
+            assert samples[f'controller_runtime_reconcile_total{{controller="notes",result="{result}"}}'] == count, (
+                result
+            )
         assert samples['controller_runtime_reconcile_timeouts_total{controller="notes"}'] == 1
         assert samples['controller_runtime_terminal_reconcile_errors_total{controller="notes"}'] == 1
         assert samples['controller_runtime_max_concurrent_reconciles{controller="notes"}'] == 1
