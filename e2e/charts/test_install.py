@@ -51,6 +51,11 @@ UNUSED = {"list": "needed where the server cannot stream a list into a watch, or
 """Verbs that are granted and need not be used in a test, with the reason."""
 MODES: dict[str, dict[str, Any]] = {
     "namespaced": {"rbac": {"rules": RULES}, "operator": {"logFormat": "full"}, **WATCHED},
+    "patterns": {
+        "watch": {"patterns": ["chart-*,!chart-x"]},
+        "rbac": {"rules": RULES},
+        "operator": {"logFormat": "full"},
+    },
     "clusterwide": {
         "watch": {"clusterWide": True},
         "operator": {"logFormat": "full"},

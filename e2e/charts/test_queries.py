@@ -122,6 +122,7 @@ async def test_every_metric_and_label_is_there(release: Release, api: Api, tmp_p
         await until(lambda: "ctl_loop_blocks_total{" in replica.page("/metrics")[1], "a block", [replica])
         shown = samples(replica.page("/metrics")[1])
         assert replica.operator.stop() == 0
+    assert release.server.refusals_of(release.account) == []
     for where, expression in expressions():
         for one in named(expression):
             assert one.metric in shown, f"{where} asks for {one.metric}, which is not shown"
