@@ -17,6 +17,7 @@ PURE = frozenset(
 
 READERS_AND_WRITERS = {
     "cli.alias": "changes the import system",
+    "cli.completion": "writes to the terminal",
     "cli.failures": "writes to the terminal",
     "cli.loading": "imports the user's code",
     "client.access": "reads kubeconfig files",
