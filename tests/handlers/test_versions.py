@@ -7,7 +7,7 @@ import pytest
 
 import ctl
 
-from .world import LAST, Calls, World, a_world, rest
+from .world import LAST, Calls, a_world, rest
 
 pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
 
