@@ -55,6 +55,8 @@ class Changes:
     patch: Patch = field(default_factory=Patch)
     _baseline: Baseline = field(init=False)
     _recalled: Recalled = field(init=False)
+    # Whether an earlier write failed, or its answer was lost: then the base on the object may be, or become, another than we know.
+    _again: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self._baseline = self.env.baseline(self.place.resource)
@@ -66,6 +68,7 @@ class Changes:
         what was achieved is remembered and goes with the next attempt, unless the server refused it for good.
         """
         self.patch = self.memory.take_pending()
+        self._again = bool(self.patch)
         try:
             return await self._handle(obj)
         except Exception as exc:
@@ -299,7 +302,8 @@ class Changes:
             self._forget_cycle()
             self.memory.known.unlearn()
             return None if answer is None else AT_ONCE
-        answer = await round_.conclude(None if essence == cause.old or releasing else essence)
+        is_there = essence == cause.old and not self._again
+        answer = await round_.conclude(None if is_there or releasing else essence)
         if done:
             if progression.active:
                 counts = progression.told
