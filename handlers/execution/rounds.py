@@ -237,6 +237,11 @@ class Round:
             self._start_checkpoint()
             await self._settle_checkpoint()
 
+    @property
+    def _leaving(self) -> bool:
+        """Nothing but our own finalizer keeps the object."""
+        return self.cause.reason is Reason.DELETE and len(self.base.metadata().finalizers or ()) == 1
+
     async def conclude(self, essence: BodyEssence | bytes | None, *, hold: bool = False) -> Object | None:
         """Write what was gathered, with the records, as the round's one write; give the newest version of the object.
 
@@ -249,7 +254,10 @@ class Round:
             return None
         persistence = self._around.settings.persistence
         body, patch = Body(self.base.body()), self.gathered
-        if self.progression.done and not hold:
+        if self.progression.done and not hold and self._leaving:
+            # The records go with the object: were they removed before the finalizer, a crash in between would repeat everything.
+            self.cause.logger.debug("The records of handlers are left to go with the object.")
+        elif self.progression.done and not hold:
             self.progression.purge(body, patch, persistence.progress_storage)
             records = self._around.records
             if isinstance(essence, bytes):

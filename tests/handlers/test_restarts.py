@@ -217,6 +217,37 @@ async def test_functions_are_not_lost_with_a_process_that_dies_before_it_applies
     assert calls.count("create") == 2
 
 
+async def test_a_stored_deletion_is_not_handled_again_before_the_release(world: World, calls: Calls) -> None:
+    """Killed when all is done and the finalizer is still there: the records are there too."""
+
+    @ctl.on.delete(KEX.plural, id="done")
+    async def done(**kwargs: Any) -> None:
+        calls("done", kwargs)
+
+    @ctl.on.delete(KEX.plural, id="later")
+    async def later(retry: int, **kwargs: Any) -> None:
+        if not retry:
+            raise ctl.TemporaryError("not yet", delay=5)
+        calls("later", kwargs)
+
+    async with world.running() as running:
+        await world.create()
+        await world.until(lambda: world.get()["metadata"].get("finalizers"))
+        await world.delete()
+        await world.until(lambda: world.record("done"))
+        rule = world.sandbox.faults.refuse(match=world.own_patches(when=_releases), times=None)
+        await world.until(lambda: rule.hits)
+        await world.crash(running)
+        world.sandbox.faults.rules.remove(rule)
+    async with world.running():
+        await world.gone()
+    assert calls.count("done") == 1
+
+
+def _releases(request: LoggedRequest) -> bool:
+    return request.content_type == "application/json-patch+json"
+
+
 async def _changed_meanwhile(world: World, calls: Calls, reason: str) -> list[tuple[str, Any, Any]]:
     _declare(calls)
     await _crash_in_a_cycle(world, calls, reason)
