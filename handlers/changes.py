@@ -189,7 +189,7 @@ class Changes:
     async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
         cause.logger.debug(QUIET[cause.reason])
-        outdated, compact, later, seen = None, False, None, self.memory.seen
+        outdated, compact, later, seen = None, False, None, {**self.memory.carried, **self.memory.seen}
         if cause.reason is Reason.NOOP:
             left = self._purge_left(cause)
             outdated = next((state for state in seen.values() if state != cause.new), None)
@@ -205,8 +205,9 @@ class Changes:
                 compact = later is None and self._keep(obj, cause, cause.new)
         answer = await self._write_rest(obj, cause)
         self._forget_cycle()
+        if cause.reason is Reason.NOOP:
+            self.memory.carried = {} if outdated is None else _others(seen, outdated)
         if outdated is not None:
-            self.memory.seen = _hidden(seen, outdated, cause.new)
             self.memory.known.learn(outdated, keep=bool(compact))
         elif compact:
             self.memory.known.learn(cause.new, keep=True)
@@ -282,17 +283,19 @@ class Changes:
 
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
         cause, progression = round_.cause, round_.progression
-        done, seen, start = progression.done, self.memory.seen, round_.base
+        done, told, start = progression.done, self.memory.seen, round_.base
         releasing = done and cause.reason is Reason.DELETE
         if releasing and self.standing.busy:
             # The records stay: the delete handlers are not to run again when the daemons have ended.
             await round_.conclude(None, hold=True)
             return self._next_of_fns()
         now = self._newest(round_) if done and not releasing else round_.shown
+        # What earlier cycles have left to tell is told by this one now that all its handlers have finished, or hidden from it.
+        seen = {**_hidden(self.memory.carried, cause.old or {}, now.essence), **told} if done else told
         outdated = next((state for known, state in seen.items() if known != now.digest), None)
         # The first state that a handler of the cycle saw and that is no more is the base of a change to what is now. While all saw
         # what is now, nobody else needs to be told; where there was no handler, nobody was told of what has come since the detection.
-        essence = outdated if outdated is not None else now.essence if seen else pristine
+        essence = outdated if outdated is not None else now.essence if told else pristine
         missed = self._missed(progression, now) if done and outdated is None and not releasing else None
         if missed is not None:
             # Between a handler's end and the end of another process the object changed, and nobody can tell the handler how. All
@@ -328,8 +331,9 @@ class Changes:
             return AT_ONCE if self.memory.fns else progression.delay(clock.now())
         # Own changes of the essence, and those that came meanwhile, get a round of their own.
         current = round_.shown.essence if answer is start else self._baseline.essence(Body(answer.body()))
-        self.memory.seen = _hidden(seen, essence, current)
-        if current != essence or self.memory.seen:
+        # What is now, too: until a cycle tells everybody of it, the object may go back to the base, as if nothing had been.
+        self.memory.carried = _others(seen, essence)
+        if current != essence or self.memory.carried:
             return AT_ONCE  # the way back, too, is a change to those who saw it
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return self._next_of_fns()
@@ -353,9 +357,13 @@ class Changes:
         self.memory.seen = {}
 
 
+def _others(seen: Mapping[str, BodyEssence], *known: BodyEssence) -> Mapping[str, BodyEssence]:
+    return {name: state for name, state in seen.items() if state not in known}
+
+
 def _hidden(seen: Mapping[str, BodyEssence], base: BodyEssence, now: BodyEssence) -> Mapping[str, BodyEssence]:
     """Those states of which a change from the base to what is now does not tell all: who saw them needs to be told besides."""
-    others = {known: state for known, state in seen.items() if state not in (base, now)}
+    others = _others(seen, base, now)
     if not others:
         return {}
     told = [item.field for item in diff(base, now)]

@@ -27,7 +27,8 @@ class Memory:
 
     `initial`: it was there before this process watched. `handled_once`: a cause of it was finished by this process.
     `known`: the state that was handled last, as far as the process knows.
-    `seen`: what handlers that finished in the unfinished cycle saw, by the states' digests, the first first. `progress`: records of the
+    `seen`: what handlers that finished in the unfinished cycle saw, by the states' digests, the first first; `carried`:
+    what handlers of earlier cycles saw that is no more, until a cycle that tells them is done. `progress`: records of the
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
     write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
     `released`: our finalizer was taken off when the object was being deleted, and cannot come back; the copy may not show it.
@@ -38,6 +39,7 @@ class Memory:
     __slots__ = (
         "_aspects",
         "_version",
+        "carried",
         "error",
         "failures",
         "fns",
@@ -57,6 +59,7 @@ class Memory:
         self.known = Known(copied=copied)
         self.handled_once = False
         self.seen: Mapping[str, BodyEssence] = _NOTHING
+        self.carried: Mapping[str, BodyEssence] = _NOTHING
         self.progress: Mapping[str, Progress] = {}
         self.unwritten: Patch | None = None
         self.fns: list[PatchFn] = []

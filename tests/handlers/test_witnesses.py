@@ -196,3 +196,36 @@ async def test_an_object_is_released_once(world: World) -> None:
         world.sandbox.faults.rules.clear()
         world.sandbox.faults.resume_watches()
         await rest()
+
+
+async def test_the_way_back_before_anybody_was_told_of_the_way_there(world: World) -> None:
+    """The object goes back to the base of the change of which the handlers are about to be told; one of them saw more."""
+    saw: dict[str, Any] = {}
+    failing = {"a": [2, 4], "b": [3]}
+    calls = {"a": 0, "b": 0}
+
+    def declare(handler_id: str) -> None:
+        @ctl.on.create(KEX.plural, id=handler_id)
+        @ctl.on.update(KEX.plural, id=handler_id)
+        async def handler(spec: Any, **_: Any) -> None:
+            calls[handler_id] += 1
+            if calls[handler_id] in failing[handler_id]:
+                raise ctl.TemporaryError("not now", delay=2)
+            saw[handler_id] = spec["field"]
+
+    for handler_id in ("a", "b"):
+        declare(handler_id)
+    async with world.running():
+        await world.create(spec={"field": 0})
+        await world.handled()
+        await world.patch({"spec": {"field": 1}})
+        await rest(1)
+        assert saw == {"a": 0, "b": 1}
+        await world.patch({"spec": {"field": 2}})
+        await world.until(
+            lambda: calls == {"a": 4, "b": 3}
+        )  # a has seen 2 meanwhile; both are told of 1 -> 2, and fail
+        assert saw == {"a": 2, "b": 1}
+        await world.patch({"spec": {"field": 1}})
+        await world.until(lambda: saw == {"a": 1, "b": 1})
+        await world.handled()

@@ -1,6 +1,5 @@
 """How attempts are judged: the table of error modes, the look-ahead, and the sentences of the log."""
 
-
 import pytest
 
 from ctl.handlers.causation.causes import Activity
