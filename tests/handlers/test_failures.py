@@ -38,7 +38,7 @@ async def test_a_patch_that_the_server_refuses_throttles_one_object(
     times = [call["at"] for call in calls.of("bad")]
     assert [round(later - earlier) for earlier, later in itertools.pairwise(times)] == [1, 1, 2]
     assert calls.count("good") == 1
-    assert [text.split(":")[0] for text in messages(caplog.records) if "Throttling" in text] == [
+    assert [text.split(":")[0] for text in messages(caplog.records) if "Throttling for" in text] == [
         "Throttling for 1.0 seconds due to an unexpected error",
         "Throttling for 1.0 seconds due to an unexpected error",
         "Throttling for 2.0 seconds due to an unexpected error",
@@ -322,7 +322,7 @@ async def test_functions_whose_result_is_never_valid_do_not_spin(
         await world.create()
         await rest(60)
         assert len(world.writes()) == 1
-    assert len([text for text in messages(caplog.records) if "Throttling" in text]) == 1
+    assert len([text for text in messages(caplog.records) if "Throttling for" in text]) == 1
 
 
 async def test_a_function_that_raises_is_dropped_with_a_word(
