@@ -7,14 +7,18 @@ RUNTIME := $(VENV)/.installed-runtime
 STAMP := $(VENV)/.installed-dev
 TREE := build/tree
 PYTEST_ARGS ?=
+JOBS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo fmt lint types layers shape test e2e e2e-kind bench soak wheel chart constraints check clean tree
 
+# Most of the time tests wait: two at a time take little more than half of it. A cluster of yours (KUBECONFIG) has one at a time.
+PARALLEL = --numprocesses $(JOBS) --dist worksteal
+
 help: ## Print this list
-	@echo "Usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS='-k name']"
+	@echo "Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [PYTEST_ARGS='-k name']"
 	@echo
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  %-11s %s\n", $$1, $$2 }'
 
@@ -68,13 +72,13 @@ shape: $(STAMP) ## Check sizes, exports, docstrings and that the wheel holds the
 	$(BIN)/pytest tests/architecture $(PYTEST_ARGS)
 
 test: $(STAMP) ## Run the suite that needs nothing but Python (against the embedded API server, over real sockets)
-	$(BIN)/pytest tests $(PYTEST_ARGS)
+	$(BIN)/pytest tests $(PARALLEL) $(PYTEST_ARGS)
 
 e2e: $(STAMP) ## Run the conformance suite and whole operators against a real kube-apiserver (or KUBECONFIG=... make e2e)
 	@test -n "$$KUBECONFIG" || $(BIN)/python e2e/controlplane/build.py
 	@cd e2e && ../$(BIN)/python -m charts.build || echo "make: the tests of the chart will be skipped" >&2
 	$(BIN)/python e2e/operators/kopfenv.py
-	$(BIN)/pytest e2e $(PYTEST_ARGS)
+	$(BIN)/pytest e2e $(if $(KUBECONFIG),,$(PARALLEL)) $(PYTEST_ARGS)
 
 e2e-kind: $(STAMP) ## Build the image, install the chart in a cluster of kind, and run the operators' tests there (needs a Docker engine)
 	@.ci/kind $(PYTEST_ARGS)

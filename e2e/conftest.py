@@ -1,6 +1,7 @@
 """Fixtures of the suites that run against whole API servers."""
 
 import secrets
+import signal
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conformance.api import Api
 from conformance.spaces import Space, install, uninstall
 from targets import Target, real_target, sandbox_target
+
+
+def pytest_configure() -> None:
+    """Programs that tests start can be interrupted: a shell's job in the background has inherited that it cannot."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,8 @@ REPORT = 30.0
 """How often the log says why handlers do not begin, in seconds."""
 RESCANS = (0.0, 0.3, 1.0, 3.0, 10.0)
 """When to look again after a CRD has changed, in seconds: discovery follows the definition with some delay."""
+UNTOLD = (5.0, 60.0)
+"""How long to wait before looking again where CRDs may not be watched, in seconds: at first, and doubling up to the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +235,11 @@ class Observation:
     async def _follow_definitions(self, tasks: Tasks) -> None:
         if not await self.rights.have_all(("list", "watch"), CRDS):
             logger.info(
-                "The right to list and watch %r is missing: what is defined from now on is served after a restart.",
+                "The right to list and watch %r is missing: what is defined from now on is noticed within %d seconds.",
                 CRDS,
+                UNTOLD[1],
             )
+            self._following.append(tasks.spawn(self._rescan_untold(), name="discovery"))
             return
         self._crds = self.factory.informer(CRDS)
         self._following.append(tasks.spawn(self._note_definitions(self._crds), name="resource definitions"))
@@ -258,6 +262,14 @@ class Observation:
                 if not await self._changes_within(left[0]):
                     left.popleft()
                     await self._scan_again()
+
+    async def _rescan_untold(self) -> None:
+        delay, longest = UNTOLD
+        while True:
+            await asyncio.sleep(delay)
+            before = self._found
+            await self._scan_again()
+            delay = UNTOLD[0] if self._found != before else min(2 * delay, longest)
 
     async def _changes_within(self, seconds: float) -> bool:
         try:

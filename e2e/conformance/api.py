@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import aiohttp
+from multidict import CIMultiDictProxy
 from targets import Target
 
 # A request that takes longer is a failure of the server, never a reason to wait on.
@@ -28,7 +29,7 @@ class Answer:
     """What a request was answered with."""
 
     code: int
-    headers: Mapping[str, str]
+    headers: CIMultiDictProxy[str]
     body: Any
     """The decoded JSON, or the text where the answer is not JSON."""
 

@@ -14,7 +14,7 @@ def entries(body: Body) -> dict[tuple[str, str, str], Any]:
 
 
 async def apply(api: Api, path: str, body: object, manager: str = "one", **params: str | int) -> Answer:
-    return await api.call("PATCH", path, body, kind=APPLY, fieldManager=manager, **params)
+    return await api.call("PATCH", path, body, kind=APPLY, accept="application/json", fieldManager=manager, **params)
 
 
 async def applied(api: Api, path: str, body: object, manager: str = "one", **params: str | int) -> Body:

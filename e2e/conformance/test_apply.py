@@ -3,7 +3,7 @@
 import asyncio
 
 import yaml
-from conformance.api import APPLY, JSON, MERGE, Api
+from conformance.api import APPLY, JSON, MERGE, Api, Body
 from conformance.managed import applied, apply, entries
 from conformance.spaces import Space
 
@@ -14,7 +14,7 @@ async def test_each_write_names_its_manager(api: Api, space: Space) -> None:
     (entry,) = made["metadata"]["managedFields"]
     assert set(entry) == {"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1"}
     assert (entry["apiVersion"], entry["fieldsType"]) == (f"{space.group}/v1", "FieldsV1")
-    spec = {".": {}, "f:a": {}, "f:l": {}, "f:e": {}, "f:n": {}, "f:m": {".": {}, "f:x": {}}}
+    spec: Body = {".": {}, "f:a": {}, "f:l": {}, "f:e": {}, "f:n": {}, "f:m": {".": {}, "f:x": {}}}
     whole = {"f:metadata": {"f:labels": {".": {}, "f:l": {}}}, "f:spec": spec}
     assert entries(made) == {("maker", "Update", ""): whole}
     patched = await api.merge(space.widgets("one"), {"spec": {"a": 2, "l": [1]}}, fieldManager="other")
@@ -134,7 +134,8 @@ async def test_what_apply_asks_for(api: Api, space: Space) -> None:
         == 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
     )
     await applied(api, path, one)
-    for fields in ([], [{}]):
+    empty: list[list[Body]] = [[], [{}]]
+    for fields in empty:
         bad = {**one, "metadata": {"name": "one", "managedFields": fields}}
         assert (await apply(api, path, bad)).refused(400, "BadRequest")[
             "message"

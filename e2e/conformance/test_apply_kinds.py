@@ -151,7 +151,7 @@ async def test_a_deployment_by_post_and_by_apply(api: Api, space: Space) -> None
     assert spec["f:strategy"] == {"f:rollingUpdate": {".": {}, "f:maxSurge": {}, "f:maxUnavailable": {}}, "f:type": {}}
     container = spec["f:template"]["f:spec"]["f:containers"]['k:{"name":"c"}']
     assert container["f:env"] == {".": {}, 'k:{"name":"A"}': {".": {}, "f:name": {}, "f:value": {}}}
-    port = {".": {}, "f:containerPort": {}, "f:protocol": {}}
+    port: Body = {".": {}, "f:containerPort": {}, "f:protocol": {}}
     assert container["f:ports"] == {".": {}, 'k:{"containerPort":80,"protocol":"TCP"}': port}
     other = await applied(api, f"{path}/two", deployment("two", replicas=0))
     own = entries(other)["one", "Apply", ""]["f:spec"]

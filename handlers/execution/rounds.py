@@ -254,10 +254,9 @@ class Round:
             return None
         persistence = self._around.settings.persistence
         body, patch = Body(self.base.body()), self.gathered
-        if self.progression.done and not hold and self._leaving:
-            # The records go with the object: were they removed before the finalizer, a crash in between would repeat everything.
-            self.cause.logger.debug("The records of handlers are left to go with the object.")
-        elif self.progression.done and not hold:
+        # The records go with an object that leaves: were they removed before the finalizer, a crash in between would repeat
+        # everything.
+        if self.progression.done and not hold and not self._leaving:
             self.progression.purge(body, patch, persistence.progress_storage)
             records = self._around.records
             if isinstance(essence, bytes):
@@ -265,7 +264,7 @@ class Round:
             elif essence is not None:
                 room = records.baseline.room(len(self.base.raw))
                 self.compact = records.baseline.keep(body, patch, essence, room, records.known.thrift)
-        else:
+        elif not self.progression.done or hold:
             self._put_records(body, patch)
         if not patch and not self._around.records.are_unwritten(body):
             return self.base

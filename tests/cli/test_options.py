@@ -1,7 +1,7 @@
 """Options come from the command line, from CTL_* variables and from Kopf's, in this order."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,16 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from ctl.cli.options import PREFIX, Option, logging_options
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root, loop_logger = logging.getLogger(), logging.getLogger("asyncio")
-    before = root.level, list(root.handlers), loop_logger.level
-    yield
-    root.setLevel(before[0])
-    root.handlers[:] = before[1]
-    loop_logger.setLevel(before[2])
 
 
 @click.group(context_settings={"auto_envvar_prefix": PREFIX})

@@ -35,7 +35,7 @@ async def of_more(key: str, attempt: Attempt[str], more: int = 0) -> Result:
 @pytest.mark.parametrize(
     "reconciler",
     [WithMethod(), Callable2(), of_both, of_the_key, of_more, functools.partial(of_more, more=0)],
-    ids=repr,
+    ids=["method", "callable", "of both", "of the key", "of more", "partial"],
 )
 async def test_every_form_of_a_reconciler_is_taken(reconciler: Any) -> None:
     assert await as_function(reconciler)("key", ATTEMPT) == Result(after=1)

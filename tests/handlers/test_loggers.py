@@ -46,16 +46,6 @@ def records() -> Iterator[list[logging.LogRecord]]:
     logger.setLevel(level)
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root, loop_logger = logging.getLogger(), logging.getLogger("asyncio")
-    before = root.level, list(root.handlers), loop_logger.level
-    yield
-    root.setLevel(before[0])
-    root.handlers[:] = before[1]
-    loop_logger.setLevel(before[2])
-
-
 @pytest.mark.parametrize(
     ("factory", "skipped"), [(ObjectLogger, False), (LocalObjectLogger, True), (TerseObjectLogger, True)]
 )

@@ -4,7 +4,7 @@ import io
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -25,16 +25,6 @@ class Ship:
     def reference(self, record: logging.LogRecord) -> tuple[str, Mapping[str, Any]] | None:
         ship = getattr(record, "ship", None)
         return ("vessel", {"name": ship, "port": None}) if ship else None
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root, loop_logger = logging.getLogger(), logging.getLogger("asyncio")
-    before = root.level, list(root.handlers), loop_logger.level
-    yield
-    root.setLevel(before[0])
-    root.handlers[:] = before[1]
-    loop_logger.setLevel(before[2])
 
 
 def test_full_format_has_time_name_level_and_message(capsys: pytest.CaptureFixture[str]) -> None:
