@@ -313,7 +313,8 @@ class Changes:
                 cause.logger.info(
                     "%s is processed: %d succeeded; %d failed.", TITLES[cause.reason], counts.succeeded, counts.failed
                 )
-            self._forget_cycle()
+            if not releasing:
+                self._forget_cycle()
             self.memory.handled_once = True
         if answer is None:
             return None
@@ -326,6 +327,8 @@ class Changes:
             )
         if releasing:
             await self._release(answer, cause)
+            # Not before: should that fail, the next attempt has the release to make, and no handler to call.
+            self._forget_cycle()
             return None
         if not done:
             return AT_ONCE if self.memory.fns else progression.delay(clock.now())

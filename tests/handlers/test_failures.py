@@ -94,6 +94,24 @@ async def test_the_handlers_that_ran_do_not_run_again_after_a_failed_write_and_a
     assert calls.made == [("create", {"field": "value"}), ("update", {"old": "value", "new": "changed"})]
 
 
+@pytest.mark.parametrize(("code", "reason"), [(403, "Forbidden"), (409, "Conflict"), (500, "InternalError"), (503, "")])
+async def test_delete_handlers_are_called_once_though_the_release_fails(
+    world: World, calls: Calls, code: int, reason: str
+) -> None:
+    @ctl.on.delete(KEX.plural, id="delete")
+    async def delete(**_: Any) -> None:
+        calls("delete", {})
+
+    async with world.running():
+        await world.create()
+        await world.until(lambda: world.get()["metadata"].get("finalizers"))
+        rule = world.sandbox.faults.answer(code, reason, match=world.own_patches(), times=6)
+        await world.delete()
+        await world.gone()
+    assert rule.hits == 6
+    assert calls.count("delete") == 1
+
+
 async def test_what_event_handlers_want_outlives_a_broken_server(world: World, calls: Calls) -> None:
     @ctl.on.event(KEX.plural, id="event")
     async def event(patch: ctl.Patch, type: str | None, **_: Any) -> None:
