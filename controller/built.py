@@ -16,6 +16,7 @@ from ..informers.deltas import Delta, DeltaKind
 from ..informers.factory import Factory
 from ..informers.informer import Informer
 from ..runtime.metrics import Sample
+from ..runtime.situation import situation
 from ..workqueue import RateLimitingQueue
 from . import triggers
 from .cached import CachedClient
@@ -33,6 +34,7 @@ from .resolving import resolve
 from .result import Result
 from .rights import Rights
 from .triggers import Trigger
+from .worker import Attempting
 
 LAST_WORDS = 1.0
 """Seconds that events have to be written at the end, when attempts have taken all of the time."""
@@ -181,7 +183,10 @@ class BuiltController:
 
     async def _reconcile(self, key: Key, attempt: Attempt[Any]) -> Result | None:
         assert self._world is not None
-        return await self._function(key, Context(self._world, attempt))
+        context, doing = Context(self._world, attempt), situation.get()
+        if isinstance(doing, Attempting):
+            doing.about = context.reference
+        return await self._function(key, context)
 
     def explain(self, key: Key) -> Explanation:
         """Where a key stands, and why."""

@@ -74,6 +74,17 @@ class Context:
         obj = self.object
         return None if obj is None else obj.metadata()
 
+    def reference(self) -> dict[str, str | None]:
+        """What it is known by, as it was when the attempt began: apiVersion, kind, name, uid (None: it was gone) and namespace."""
+        resource, seen = self._world.primary.resource, self._seen
+        return {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "name": self.key.name,
+            "uid": None if seen is None else seen.uid,
+            "namespace": self.key.namespace,
+        }
+
     @property
     def is_leaving(self) -> bool:
         """Whether it is gone, or marked for deletion."""

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
+from ..runtime.situation import identity, number, situation
 from ..workqueue import RateLimitingQueue
 from .metrics import ControllerMetrics
 from .notes import Failure, Notes
@@ -20,6 +21,35 @@ K = TypeVar("K", bound=Hashable)
 _NOTED = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.DEFERRED})
 
 RETRY, AFTER, RESUMED = Reason("retry"), Reason("after"), Reason("resumed")
+
+
+class Attempting:
+    """The attempt that is being made, for the log lines of what it calls.
+
+    `about` gives the object, where somebody knows it: apiVersion, kind, name, uid, namespace.
+    """
+
+    __slots__ = ("_attempt", "_controller", "_number", "about")
+
+    def __init__(self, controller: str, attempt: Attempt[Any]) -> None:
+        self._controller = controller
+        self._attempt = attempt
+        self._number = number()
+        self.about: Callable[[], Mapping[str, Any] | None] | None = None
+
+    def told(self) -> Mapping[str, Any]:
+        """Controller, key, trigger, attempt, and a name that all lines of this attempt have in common."""
+        attempt = self._attempt
+        fields: dict[str, Any] = {
+            "controller": self._controller,
+            "key": str(attempt.key),
+            "trigger": attempt.reason.trigger,
+            "attempt": attempt.number,
+            "reconcile_id": identity(self._number),
+        }
+        if self.about is not None and (about := self.about()) is not None:
+            fields["k8s_ref"] = about
+        return fields
 
 
 class Worker(Generic[K]):
@@ -55,6 +85,8 @@ class Worker(Generic[K]):
     async def _work(self, key: K, reason: Reason) -> None:
         now = asyncio.get_running_loop().time
         attempt = self._begin(key, reason, now())
+        # Whoever runs attempts gives each a context of its own.
+        situation.set(Attempting(self._name, attempt))
         result: Result | None = None
         error: BaseException | None = None
         timed_out = cut = False

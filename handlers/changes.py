@@ -8,6 +8,7 @@ import msgspec
 
 from ..client.objects import Object
 from ..runtime import clock
+from ..runtime.situation import situation
 from .background.background import Standing
 from .background.memories import Memory
 from .causation.causes import ChangingCause, Reason
@@ -19,6 +20,7 @@ from .causation.views import Body, BodyEssence
 from .declaration.specs import ChangingSpec
 from .environment import Environment, Place
 from .execution.application import Writer, is_refused_for_good, is_too_large
+from .execution.doing import Doing
 from .execution.progression import Counts, Progress, Progression, from_record
 from .execution.records import Records
 from .execution.rounds import Round, Sight, Surroundings, ids
@@ -124,7 +126,7 @@ class Changes:
             diff=changed,
             initial=self.memory.initial and not self.memory.handled_once,
         )
-        return ChangingCause(
+        cause = ChangingCause(
             logger=ObjectLogger(body=body, settings=env.settings),
             memo=env.memories.memo(obj.uid, env.memo),
             indices=env.indices,
@@ -137,6 +139,8 @@ class Changes:
             new=new,
             diff=changed,
         )
+        situation.set(Doing(cause, situation.get()))
+        return cause
 
     # Writes beside the round.
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from ..runtime.logs import LogFormat, Style, Verbosity
 from ..runtime.logs import configure as configure_logs
+from ..runtime.situation import told
 
 _objects = logging.getLogger("kopf.objects")
 _NO_METADATA: Mapping[str, Any] = {}
@@ -39,7 +40,7 @@ class ObjectLogger(_Adapter):
     def extra(self) -> Mapping[str, Any]:  # type: ignore[override]  # an attribute in the base class: here it is lazy
         """The attributes of the records, built at the first use."""
         if self._extra is None:
-            self._extra = {"k8s_skip": self._skip, "k8s_ref": _reference(self._body), "settings": self._settings}
+            self._extra = {"k8s_skip": self._skip, "k8s_ref": reference(self._body), "settings": self._settings}
         return self._extra
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
@@ -89,8 +90,8 @@ class ObjectSubject:
         return f"[{namespace}/{name}] " if namespace else f"[{name}] "
 
     def reference(self, record: logging.LogRecord) -> tuple[str, Mapping[str, Any]] | None:
-        """The object under the configured key."""
-        ref = getattr(record, "k8s_ref", None)
+        """The object under the configured key: that of the record, else the one whose attempt has written it."""
+        ref = getattr(record, "k8s_ref", None) or told().get("k8s_ref")
         return (self._refkey, ref) if ref else None
 
 
@@ -111,7 +112,8 @@ def configure(
     configure_logs(verbosity, Style(format=log_format, subject=ObjectSubject(log_refkey), prefix=prefix))
 
 
-def _reference(body: Mapping[str, Any]) -> dict[str, Any]:
+def reference(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What an object is known by: its apiVersion, kind, name, uid and namespace, None for what it has not."""
     metadata = body.get("metadata") or _NO_METADATA
     return {
         "apiVersion": body.get("apiVersion"),

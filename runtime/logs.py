@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Hashable, Iterable, Mapping
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO, TypeAlias
@@ -18,6 +19,7 @@ from typing import Any, Protocol, TextIO, TypeAlias
 from pythonjsonlogger.json import JsonFormatter
 
 from .repeats import Held, Repeats
+from .situation import told
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 """What handlers get and helpers take: anything of the standard library that logs."""
@@ -97,28 +99,31 @@ class JSONFormatter(JsonFormatter):
     """One JSON object for each record.
 
     Fields: `message`, the record's extras, `exc_info` if any, `timestamp` (ISO-8601 with an offset, UTC), the subject's
-    reference, and `severity` (debug, info, warn, error or fatal: what log collectors expect).
+    reference, `severity` (debug, info, warn, error or fatal: what log collectors expect), and what the situation tells that the
+    record does not.
     """
 
     def __init__(self, style: Style) -> None:
         subject = style.subject
         self._subject = subject
         self._prefixed = style.prefix
-        own: frozenset[str] = subject.reserved if subject is not None else frozenset()
-        super().__init__(reserved_attrs=[*_standard_attributes(), *own])
+        self._own: frozenset[str] = subject.reserved if subject is not None else frozenset()
+        super().__init__(reserved_attrs=[*_standard_attributes(), *self._own])
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
         """Add what a collector looks for to the message and its extras."""
         super().add_fields(log_data, record, message_dict)
         log_data["timestamp"] = datetime.fromtimestamp(record.created, tz=UTC).isoformat()
         log_data["severity"] = severity(record.levelno)
-        if self._subject is None:
-            return
-        if self._prefixed and "message" in log_data:
-            log_data["message"] = self._subject.prefix(record) + str(log_data["message"])
-        if reference := self._subject.reference(record):
-            name, value = reference
-            log_data[name] = dict(value)
+        if self._subject is not None:
+            if self._prefixed and "message" in log_data:
+                log_data["message"] = self._subject.prefix(record) + str(log_data["message"])
+            if reference := self._subject.reference(record):
+                name, value = reference
+                log_data[name] = dict(value)
+        for name, value in told().items():
+            if name not in self._own:
+                log_data.setdefault(name, value)
 
 
 class _OwnHandler(logging.StreamHandler[Any]):
@@ -128,7 +133,7 @@ class _OwnHandler(logging.StreamHandler[Any]):
         super().__init__(stream)
         self._subject = subject
         self._repeats = Repeats()
-        self._last: dict[Hashable, logging.LogRecord] = {}
+        self._last: dict[Hashable, tuple[logging.LogRecord, Context]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record, after what was counted before it; called under the handler's lock."""
@@ -145,7 +150,8 @@ class _OwnHandler(logging.StreamHandler[Any]):
         if self._repeats.take(key, record.created):
             super().emit(record)
         else:
-            self._last[key] = record
+            # What is said of it later is said of the situation in which it was.
+            self._last[key] = record, copy_context()
 
     def close(self) -> None:
         """Write what was counted, and end."""
@@ -158,12 +164,12 @@ class _OwnHandler(logging.StreamHandler[Any]):
 
     def _tell(self, found: Iterable[Held]) -> None:
         for held in found:
-            last = self._last.pop(held.key)
-            told = copy.copy(last)
-            told.msg, told.args = f"{last.getMessage()} [{held.count} more times since then]", None
+            last, context = self._last.pop(held.key)
+            summed = copy.copy(last)
+            summed.msg, summed.args = f"{last.getMessage()} [{held.count} more times since then]", None
             # Its traceback was written with those before it.
-            told.exc_info = told.exc_text = told.stack_info = None
-            super().emit(told)
+            summed.exc_info = summed.exc_text = summed.stack_info = None
+            context.run(super().emit, summed)
 
 
 def configure(verbosity: Verbosity, style: Style) -> None:

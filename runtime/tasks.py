@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Generator
 from types import GeneratorType
 from typing import Any, Generic, TypeVar, cast
 
+from .situation import situation
+
 _logger = logging.getLogger("ctl.runtime")
 
 T = TypeVar("T")
@@ -36,11 +38,16 @@ class Tasks:
         return self._stopping
 
     def spawn(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Start a task under the owner's name. Raises RuntimeError when the owner was stopped."""
+        """Start a task under the owner's name, whatever the caller is doing. Raises RuntimeError when the owner was stopped."""
         if self._stopping:
             coro.close()
             raise RuntimeError(f"{self.name} is stopped; the task {name!r} cannot be started any more.")
-        task = asyncio.get_running_loop().create_task(coro, name=f"{self.name}: {name}")
+        context = None
+        if situation.get() is not None:
+            # A task of its own is no part of what asked for it, and its log lines should not say so.
+            context = contextvars.copy_context()
+            context.run(situation.set, None)
+        task = asyncio.get_running_loop().create_task(coro, name=f"{self.name}: {name}", context=context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from ...runtime import clock
+from ...runtime.situation import situation
 from ...runtime.watchdog import Blame
 from ..causation.causes import Cause, ResourceCause
 from ..causation.current import handling
@@ -17,6 +18,7 @@ from ..declaration.specs import Spec
 from ..errors import ErrorsMode
 from ..settings import OperatorSettings
 from . import outcomes, statistics
+from .doing import Doing
 from .invocation import in_thread
 from .outcomes import Attempt, Outcome, UnfinishedSubhandlers, Verdict
 from .progression import Progress
@@ -55,6 +57,7 @@ async def attempt(
     counts, time = pools.of(spec), asyncio.get_running_loop().time
     counts.running += 1
     began, ended = time(), "cancelled"
+    doing = situation.set(Doing(call.cause, situation.get(), spec, call.progress.retries))
     try:
         if spec.timeout is not None or spec.retries is not None:
             refused = outcomes.refuse(spec, _known(call, settings, now))
@@ -86,6 +89,7 @@ async def attempt(
         return Outcome(final=True, result=result, subrefs=subrefs())
     finally:
         counts.ended(ended, time() - began)
+        situation.reset(doing)
 
 
 async def _call(call: Call, settings: OperatorSettings, now: datetime, pools: Statistics) -> Any:

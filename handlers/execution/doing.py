@@ -1,0 +1,46 @@
+"""Log lines say for which cause, and for which handler, they were written."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...runtime.situation import Situation, identity, number
+from ..causation.causes import ActivityCause, Cause, ChangingCause, IndexingCause, ResourceCause, WatchingCause
+from ..declaration.specs import DaemonSpec, Spec, TimerSpec
+from ..loggers import reference
+
+_KINDS: Final[tuple[tuple[type[Cause], str], ...]] = ((WatchingCause, "event"), (IndexingCause, "index"))
+_TASKS: Final[tuple[tuple[type[Spec], str], ...]] = ((DaemonSpec, "daemon"), (TimerSpec, "timer"))
+
+
+class Doing:
+    """A cause that is being handled, or one handler's attempt for it; within the attempt of a key, if there is one."""
+
+    __slots__ = ("_cause", "_number", "_outer", "_retries", "_spec")
+
+    def __init__(self, cause: Cause, outer: Situation | None, spec: Spec | None = None, retries: int = 0) -> None:
+        self._cause = cause
+        self._outer = outer
+        self._spec = spec
+        self._retries = retries
+        self._number = number() if outer is None else 0
+
+    def told(self) -> Mapping[str, Any]:
+        """Cause, handler, attempt (1 for the first), the object, and a name that all lines of the key's attempt have in common."""
+        outer = self._outer
+        name = identity(self._number) if outer is None else outer.told().get("reconcile_id")
+        told: dict[str, Any] = {"cause": word(self._cause, self._spec), "reconcile_id": name}
+        if self._spec is not None:
+            told |= {"handler": str(self._spec.id), "attempt": self._retries + 1}
+        if isinstance(self._cause, ResourceCause):
+            told["k8s_ref"] = reference(self._cause.body)
+        return told
+
+
+def word(cause: Cause, spec: Spec | None = None) -> str:
+    """What a cause is called: create, update, delete, resume; event, index, daemon, timer; startup, cleanup and so on."""
+    if isinstance(cause, ChangingCause):
+        return cause.reason.value
+    if isinstance(cause, ActivityCause):
+        return cause.activity.value
+    found = next((text for kind, text in _KINDS if isinstance(cause, kind)), None)
+    return found or next((text for kind, text in _TASKS if isinstance(spec, kind)), "other")
