@@ -46,6 +46,7 @@ class DelayingQueue(Queue[K]):
         if delay <= 0:
             self._put(key, priority, now)
         else:
+            self.metrics.retries += 1
             self._put_at(key, now + delay, priority)
 
     def add_threadsafe(self, key: K, *, priority: int = 0, after: float = 0.0) -> None:

@@ -11,7 +11,12 @@ DEPTH = Family(
     "workqueue_depth", "Current depth of workqueue by workqueue and priority", "gauge", (*_LABELS, "priority")
 )
 ADDS = Family("workqueue_adds_total", "Total number of adds handled by workqueue", "counter", _LABELS)
-RETRIES = Family("workqueue_retries_total", "Total number of retries handled by workqueue", "counter", _LABELS)
+RETRIES = Family(
+    "workqueue_retries_total",
+    "Total number of keys added for later: after a back-off, or a delay that was asked for",
+    "counter",
+    _LABELS,
+)
 QUEUE_DURATION = Family(
     "workqueue_queue_duration_seconds",
     "How long in seconds an item stays in workqueue before being requested",

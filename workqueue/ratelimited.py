@@ -57,6 +57,7 @@ class RateLimitingQueue(DelayingQueue[K]):
         if self._closing:
             return
         now = self._time()
+        self.metrics.retries += delay > 0
         time = max(now + max(0.0, delay), self._until.get(key, 0.0))
         if time > now:
             self._put_at(key, time, priority)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctl.testing.time import VirtualTimeLoop
-from ctl.workqueue import Exponential, RateLimitingQueue
+from ctl.workqueue import DelayingQueue, Exponential, RateLimitingQueue
 
 pytestmark = pytest.mark.virtual_time
 
@@ -230,6 +230,21 @@ async def test_metrics_have_the_customary_names_and_count_right() -> None:
         "workqueue_longest_running_processor_seconds",
         "workqueue_retries_total",
     }
+
+
+async def test_what_is_added_for_later_counts_as_a_retry_however_it_was_asked_for() -> None:
+    """As controller-runtime counts: rate-limited adds, and those with a delay."""
+    queue = _queue()
+    queue.add_after("a", 10)
+    queue.add_after("b", 0)
+    queue.add("c")
+    queue.add_rate_limited("d")
+    queue.add("d")
+    assert queue.metrics.retries == 2
+    delaying: DelayingQueue[str] = DelayingQueue()
+    delaying.add_after("a", 10)
+    delaying.add_after("b", 0)
+    assert delaying.metrics.retries == 1
 
 
 async def test_the_depth_by_priority_is_bounded_in_labels() -> None:
