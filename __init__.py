@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .controller.result import Result, TerminalError
     from .controller.serve import Serving, serve
     from .controller.sources import Channel, every
+    from .controller.term import StillWorking, end_process
     from .handlers.background.stoppers import (
         AsyncDaemonStopperChecker,
         DaemonStopped,
@@ -202,6 +203,7 @@ __all__ = [
     "Status",
     "StatusDiffBaseStorage",
     "StatusProgressStorage",
+    "StillWorking",
     "Store",
     "SyncDaemonStopperChecker",
     "TemporaryError",
@@ -221,6 +223,7 @@ __all__ = [
     "controller",
     "daemon",
     "declare",
+    "end_process",
     "event",
     "every",
     "exception",

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-import click
+from ..controller.term import end_process
 
 PATIENCE = 1.0
 """How long threads of sync handlers may hold the process up when everything else has ended, in seconds."""
@@ -21,12 +21,7 @@ class Process:
 
 def last_resort() -> Callable[[Exception], None] | None:
     """What ends the process at once with one sentence and exit code 1, if it is the command's own; else None."""
-    return _leave if Process.is_ours else None
-
-
-def _leave(error: Exception) -> None:
-    click.echo(f"Error: {error}", err=True)
-    leave(1)
+    return end_process if Process.is_ours else None
 
 
 def leave(code: int) -> NoReturn:

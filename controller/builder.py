@@ -128,6 +128,21 @@ def control(resource: str) -> Blueprint:
     return Blueprint(Plan(Look(resource, triggers.itself(), None), Options(resource)))
 
 
+def refuse_namesakes(names: Iterable[str]) -> None:
+    """Raise ValueError when two controllers of one process bear the same name.
+
+    A controller knows its own writes by its name, and does not hear of them; and two would count as one in the metrics.
+    """
+    known: set[str] = set()
+    for name in names:
+        if name in known:
+            raise ValueError(
+                f"There are two controllers of the name {name!r}; each needs one of its own, since by it a controller knows its own writes, "
+                "and is told apart in metrics. Give one of them another name: .named('...')."
+            )
+        known.add(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Assembly:
     """A controller that is complete but for the cluster."""

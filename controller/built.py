@@ -3,8 +3,9 @@
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from ..informers.factory import Factory
 from ..informers.informer import Informer
 from ..runtime.metrics import Sample
 from ..runtime.situation import situation
+from ..runtime.watchdog import Blame
 from ..workqueue import RateLimitingQueue
 from . import triggers
 from .cached import CachedClient
@@ -200,6 +202,15 @@ class BuiltController:
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
         return self.controller.samples()
+
+
+def accuse(frames: Sequence[FrameType]) -> Blame | None:
+    """Find out of the stack of a callback of the loop whose attempt it belongs to: the controller, and the key."""
+    frame = next((frame for frame in frames if frame.f_code is BuiltController._reconcile.__code__), None)
+    if frame is None:
+        return None
+    name, key = frame.f_locals["self"].name, frame.f_locals["key"]
+    return Blame(name, f"the reconciler of {name} for {key}")
 
 
 def _as_heard(delta: Delta, author: str) -> Delta:

@@ -224,8 +224,10 @@ class Controller(Generic[K]):
         if self._dispatcher is not None and self._gate.is_open:
             await self.queue.shut_down_with_drain(grace)
         self.queue.shut_down()
-        if self._runners.running and not self._gate.is_open:
-            await asyncio.wait(self._runners.running.values(), timeout=grace)
+        # Those that a revocation has cancelled have had their time.
+        going_on = [task for key, task in self._runners.running.items() if self._cut.get(key) is not task]
+        if going_on and not self._gate.is_open:
+            await asyncio.wait(going_on, timeout=grace)
         if self._unsubscribe is not None:
             self._unsubscribe()
         self._runners.name()

@@ -1,10 +1,18 @@
-"""What pages say about informers and leadership, in the same words wherever they are served."""
+"""What pages say about informers, leadership and the program, in the same words wherever they are served."""
 
+import platform
+from collections.abc import Iterator
+
+from .._version import VERSION
 from ..informers.factory import Factory
 from ..informers.informer import Informer
 from ..informers.lifecycle import Phase
+from ..runtime.metrics import Family, Sample
 from .gating.leadership import Leadership
 from .serving import Condition
+
+BUILD = Family("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
+READY = Family("ctl_ready", "1 when the start-up is finished.", "gauge")
 
 STALE = 90.0
 """After how many seconds of silence a stream that once worked makes a program not ready."""
@@ -42,3 +50,9 @@ def of_leadership(leadership: Leadership | None) -> Condition:
 def told(informer: Informer) -> str:
     """An informer's resource and selection, for people."""
     return f"{informer.resource!r} {informer.selection}".rstrip()
+
+
+def of_program(startup: Condition) -> Iterator[Sample]:
+    """What runs, and whether its start-up is finished."""
+    yield Sample(BUILD, (VERSION, platform.python_version()), 1)
+    yield Sample(READY, (), int(startup.ok))

@@ -128,19 +128,38 @@ class Manager:
             raise StopError(f"{self.name}: {len(errors)} components failed to stop", errors)
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
-        """Start, wait until the event is set, something fails, or the caller is cancelled; then stop. Raises the failure."""
-        await self.start()
+        """Start, wait until the event is set, something fails, or the caller is cancelled; then stop. Raises the failure.
+
+        The start is given up as well when one of them comes first.
+        """
         wishes = {asyncio.ensure_future(self._failed.wait())}
         if stop is not None:
             wishes.add(asyncio.ensure_future(stop.wait()))
+        starting = asyncio.ensure_future(self.start())
         try:
-            await asyncio.wait(wishes, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({starting, *wishes}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                # Raises what the start has raised.
+                starting.result()
+                await asyncio.wait(wishes, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wish in wishes:
-                wish.cancel()
+            for task in (starting, *wishes):
+                task.cancel()
+            await self._given_up(starting)
             await self.stop()
         if self._failure is not None:
             raise self._failure
+
+    @staticmethod
+    async def _given_up(starting: asyncio.Future[None]) -> None:
+        """Wait for a start that was cancelled: it stops what had started. Another cancellation hurries that."""
+        while not starting.done():
+            try:
+                await asyncio.wait({starting})
+            except asyncio.CancelledError:
+                starting.cancel()
+                await asyncio.wait({starting})
+                raise
 
     async def __aenter__(self) -> Self:
         await self.start()

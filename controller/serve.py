@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from signal import Signals
 
@@ -13,13 +13,15 @@ from ..client.rest import Client
 from ..client.settings import ClientSettings
 from ..informers.factory import Factory
 from ..runtime.signals import caught
+from ..runtime.watchdog import LIMIT, LoopWatchdog
 from .addresses import parse_http
-from .builder import Assembly
+from .builder import Assembly, refuse_namesakes
+from .built import accuse
 from .gating.gates import AllOf, Gate
 from .gating.leadership import Leadership, LeadershipSettings
 from .manager import Component, Manager, Stage
 from .showing import Showing
-from .term import Term
+from .term import LastResort, Term
 
 _logger = logging.getLogger("ctl.controller")
 
@@ -30,6 +32,10 @@ class Serving:
 
     `access` is the way to the server; None: $KUBECONFIG, the pod's account, or ~/.kube/config. `namespaces` is where those controllers
     look that do not say themselves; None: everywhere. `gate` says when they may act. `grace` is the time for the stop, in seconds.
+
+    `last_resort` is called, with the error, when leadership was lost and a reconciler that ignores its cancellation, or that blocks the event loop,
+    still goes on shortly before others may act; in the latter case in another thread, since nothing else can be done then. `end_process` is
+    made for that. When the event loop has not turned for `loop_block_limit` seconds the log names the reconciler; None: never.
     """
 
     access: Access | AccessSource | None = None
@@ -37,6 +43,8 @@ class Serving:
     gate: Gate | None = None
     grace: float = 30.0
     settings: ClientSettings = field(default_factory=ClientSettings)
+    last_resort: LastResort | None = None
+    loop_block_limit: float | None = LIMIT
 
 
 async def serve(
@@ -56,9 +64,10 @@ async def serve(
 
     Only in the main thread, and only where nobody else handles them, are signals caught. The informers are shared by all. Raises
     UnknownResource when something to look at is not installed, AccessError and the client's errors when the server cannot be reached at
-    the start (Forbidden without the rights for the Lease), AddressTaken when the port is in use, ValueError for an address that is none,
-    and what makes a component fail.
+    the start (Forbidden without the rights for the Lease), AddressTaken when a port that was asked for is in use (the default one is
+    done without), ValueError for an address that is none and for two controllers of one name, and what makes a component fail.
     """
+    refuse_namesakes(part.name for part in parts if isinstance(part, Assembly))
     address = parse_http(http, in_cluster=is_in_cluster())
     wish = asyncio.Event() if stop is None else stop
 
@@ -66,32 +75,53 @@ async def serve(
         _logger.info("Signal %s is received; the controllers are stopping.", signal.name)
         wish.set()
 
+    watchdog = LoopWatchdog(lambda: serving.loop_block_limit, accuse)
     with caught(told):
         source = access or serving.access or load_access()
         async with Client(source, serving.settings) as client:
             factory = Factory(client)
-            manager = Manager(grace=serving.grace)
             leading = None if leadership is None else Leadership(source, leadership, serving.settings)
-            showing = None if address is None else Showing(address, client, factory, leading)
-            if showing is not None:
-                manager.add(showing, Stage.HTTP)
-            term = None if leading is None else Term(leading, manager.fail)
-            if term is not None:
-                client.fence = leading
-                manager.add(term, Stage.ELECTION)
-            gates = [gate for gate in (leading, serving.gate) if gate is not None]
-            for part in parts:
-                if isinstance(part, Assembly):
-                    gate = AllOf(*gates) if len(gates) > 1 else next(iter(gates), None)
-                    built = part.on(client, factory, gate=gate, namespaces=serving.namespaces)
-                    manager.add(built, Stage.CONTROLLERS)
-                    if showing is not None:
-                        showing.show(built)
-                    if term is not None:
-                        term.oversee(built.controller)
-                else:
-                    manager.add(part)
+            showing = None if address is None else Showing(address, client, factory, watchdog, leading)
+            both = None if leading is None or serving.gate is None else AllOf(leading, serving.gate)
+            program = _Program(client, factory, both or leading or serving.gate, leading, showing)
+            manager = program.managed(parts, serving)
+            watchdog.start()
             try:
                 await manager.run(wish)
             finally:
+                watchdog.stop()
+                if both is not None:
+                    both.close()
                 await factory.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What the controllers of one program share."""
+
+    client: Client
+    factory: Factory
+    gate: Gate | None
+    leading: Leadership | None
+    showing: Showing | None
+
+    def managed(self, parts: Iterable[Assembly | Component], serving: Serving) -> Manager:
+        """All components in their stages."""
+        manager = Manager(grace=serving.grace)
+        if self.showing is not None:
+            manager.add(self.showing, Stage.HTTP)
+        term = None if self.leading is None else Term(self.leading, manager.fail, serving.last_resort)
+        if term is not None:
+            self.client.fence = self.leading
+            manager.add(term, Stage.ELECTION)
+        for part in parts:
+            if not isinstance(part, Assembly):
+                manager.add(part)
+                continue
+            built = part.on(self.client, self.factory, gate=self.gate, namespaces=serving.namespaces)
+            manager.add(built, Stage.CONTROLLERS)
+            if self.showing is not None:
+                self.showing.show(built)
+            if term is not None:
+                term.oversee(built.controller)
+        return manager

@@ -1,5 +1,6 @@
 """Show how a program of reconcilers is doing: metrics, health and explanations on one HTTP port."""
 
+import logging
 from collections.abc import Iterator
 from itertools import chain
 
@@ -10,15 +11,19 @@ from ..client.rest import Client
 from ..informers.exposition import FAMILIES as INFORMER_FAMILIES
 from ..informers.factory import Factory
 from ..runtime.metrics import Metrics, Sample
+from ..runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
+from ..runtime.watchdog import LoopWatchdog
 from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
 from .addresses import Address
 from .built import BuiltController
 from .gating.election import FAMILIES as ELECTION_FAMILIES
 from .gating.leadership import Leadership
-from .health import of_informers, of_leadership, without_lists
-from .httpserver import HTTPServer
+from .health import BUILD, READY, of_informers, of_leadership, of_program, without_lists
+from .httpserver import AddressError, HTTPServer
 from .metrics import FAMILIES as CONTROLLER_FAMILIES
 from .serving import Condition, Pages
+
+_logger = logging.getLogger("ctl.controller")
 
 
 class Showing:
@@ -29,8 +34,14 @@ class Showing:
     """
 
     def __init__(
-        self, address: Address, client: Client, factory: Factory, leadership: Leadership | None = None
+        self,
+        address: Address,
+        client: Client,
+        factory: Factory,
+        watchdog: LoopWatchdog,
+        leadership: Leadership | None = None,
     ) -> None:
+        self._address = address
         self._server = HTTPServer(address.host, address.port)
         self._factory = factory
         self._controllers: list[BuiltController] = []
@@ -38,6 +49,8 @@ class Showing:
         metrics = Metrics()
         for collector in (GCCollector, PlatformCollector, ProcessCollector):
             collector(registry=metrics.registry)
+        metrics.add_source(lambda: of_program(self._startup()), (BUILD, READY))
+        metrics.add_source(watchdog.samples, WATCHDOG_FAMILIES)
         metrics.add_source(client.metrics.samples, CLIENT_FAMILIES)
         metrics.add_source(factory.samples, INFORMER_FAMILIES)
         metrics.add_source(self._samples, (*CONTROLLER_FAMILIES, *QUEUE_FAMILIES))
@@ -45,6 +58,7 @@ class Showing:
             metrics.add_source(leadership.samples, ELECTION_FAMILIES)
         self._pages = Pages(metrics)
         self._pages.ready["startup"] = self._startup
+        self._pages.ready["loop"] = lambda: Condition(ok=True, text=f"lag {watchdog.lag:.3f} s")
         self._pages.ready["leadership"] = lambda: of_leadership(leadership)
         self._pages.several.append(lambda: of_informers(factory))
         self._pages.serve(self._server)
@@ -55,8 +69,21 @@ class Showing:
         return self._server.name
 
     async def start(self) -> None:
-        """Listen. Raises AddressTaken when the port is in use, and AddressError for other troubles with the address."""
-        await self._server.start()
+        """Listen. Raises AddressTaken when a port that was asked for is in use, and AddressError for other troubles with the address.
+
+        Of the default port that is a warning, and nothing is served.
+        """
+        try:
+            await self._server.start()
+        except AddressError as error:
+            if self._address.explicit:
+                raise
+            _logger.warning(
+                "Metrics and health are not served: %s The address is set by http='[HOST:]PORT'; 'off' is without.",
+                error,
+            )
+            return
+        _logger.info("Metrics, health and explanations at http://%s.", Address(self._address.host, self._server.port))
 
     async def stop(self, grace: float) -> None:
         """Serve no more."""

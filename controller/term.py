@@ -1,6 +1,10 @@
 """Leadership as a component: it sees to it that no attempt outlives it."""
 
 import asyncio
+import logging
+import os
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,21 +13,61 @@ from .controller import Controller
 from .gating.gates import Turn
 from .gating.leadership import Leadership
 
+_logger = logging.getLogger("ctl.leadership")
+
+LastResort = Callable[[Exception], object]
+
+WORDS_SECONDS = 0.5
+"""How long last words may take: what blocks the loop may hold the lock of a log, or be a full pipe."""
+
 
 class StillWorking(RuntimeError):
     """Leadership was lost, and an attempt that was cancelled goes on."""
+
+
+def say_last(error: Exception) -> None:
+    """Have the log say why all ends, from any thread, within WORDS_SECONDS."""
+    words = threading.Thread(target=_logger.critical, args=("%s", error), name="last words", daemon=True)
+    words.start()
+    words.join(WORDS_SECONDS)
+
+
+def end_process(error: Exception) -> None:
+    """End the process with exit code 1, from any thread, without waiting for anything: a last resort for programs of their own.
+
+    The error is written to stderr, and what was said before is flushed, as far as that does not take longer than WORDS_SECONDS.
+    """
+
+    def words() -> None:
+        sys.stderr.write(f"Error: {error}\n")
+        sys.stderr.flush()
+        logging.shutdown()
+        sys.stdout.flush()
+
+    thread = threading.Thread(target=words, name="last words", daemon=True)
+    thread.start()
+    thread.join(WORDS_SECONDS)
+    os._exit(1)
 
 
 class Term:
     """Takes part in the election from its start to its stop.
 
     When leadership is lost and an attempt of a controller has not ended after half of the time until others may lead, `fail` is told: whoever
-    owns the program ends it. What such an attempt writes through a fenced client is refused.
+    owns the program ends it. What such an attempt writes through a fenced client is refused. If it still goes on shortly before others may act,
+    or if it blocks the event loop, `last_resort` is called, in the latter case by the thread that renews the lease.
     """
 
-    def __init__(self, leadership: Leadership, fail: Callable[[str, BaseException], None]) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        fail: Callable[[str, BaseException], None],
+        last_resort: LastResort | None = None,
+    ) -> None:
         self.name = leadership.name
         self._leadership = leadership
+        self._fail = fail
+        self._last_resort = last_resort
         self._controllers: list[Controller[Any]] = []
         self._tasks = Tasks(self.name, fail)
         self._end: Callable[[], None] = lambda: None
@@ -34,6 +78,8 @@ class Term:
 
     async def start(self) -> None:
         """Take part. Raises what `Leadership.start` raises."""
+        if self._last_resort is not None:
+            self._leadership.unheard = self._resort
         self._end = self._leadership.subscribe(self._turned)
         await self._leadership.start()
 
@@ -53,8 +99,20 @@ class Term:
         left = self._leadership.spare()
         found = await asyncio.gather(*(controller.survivors(left / 2) for controller in self._controllers))
         survivors = [f"{one.name} {key}" for one, keys in zip(self._controllers, found, strict=True) for key in keys]
-        if survivors:
-            raise StillWorking(
-                f"{self.name} was lost while attempts that were cancelled go on: {', '.join(survivors[:3])}. The program is to end, since "
-                "another one may act now."
-            )
+        if not survivors:
+            return
+        error = self._lost(f"attempts that were cancelled go on: {', '.join(survivors[:3])}")
+        self._fail(self.name, error)
+        if self._last_resort is not None:
+            await asyncio.sleep(left / 4)
+            self._last_resort(error)
+
+    def _lost(self, what: str) -> StillWorking:
+        return StillWorking(f"{self.name} was lost while {what}. The program is to end, since another one may act now.")
+
+    def _resort(self) -> None:
+        """In the thread of the election: the event loop has not heard of the loss, and nothing can be cancelled in it."""
+        assert self._last_resort is not None
+        error = self._lost("something blocks the event loop")
+        say_last(error)
+        self._last_resort(error)

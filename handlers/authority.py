@@ -13,6 +13,7 @@ from ..controller.controller import Controller
 from ..controller.gating.gates import Copy, Gate, Heir, Turn
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.valve import Valve
+from ..controller.term import say_last
 from ..runtime.tasks import Tasks
 from .causation.causes import Activity
 from .execution.activities import Stage
@@ -246,7 +247,7 @@ class Authority:
         assert self.leadership is not None
         assert self._last_resort is not None
         error = StillActing(_lease(self.leadership), ["what blocks the event loop"])
-        logger.critical("%s", error)
+        say_last(error)
         self._last_resort(error)
 
 

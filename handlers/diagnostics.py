@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import platform
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,16 +10,16 @@ from typing import Self
 
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
-from .._version import VERSION
 from ..client.incluster import is_in_cluster
 from ..client.metrics import FAMILIES as CLIENT_FAMILIES
 from ..client.rest import Client
 from ..controller.built import BuiltController
+from ..controller.built import accuse as accuse_reconcilers
 from ..controller.controller import Controller
 from ..controller.gating.election import FAMILIES as ELECTION_FAMILIES
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.peering import Peering
-from ..controller.health import of_informers, of_leadership, without_lists
+from ..controller.health import BUILD, READY, of_informers, of_leadership, of_program, without_lists
 from ..controller.httpserver import AddressError, HTTPServer
 from ..controller.metrics import FAMILIES as CONTROLLER_FAMILIES
 from ..controller.serving import Condition, Pages
@@ -41,7 +40,6 @@ from .reconciler import ObjectKey, ObjectReconciler
 
 logger = logging.getLogger(__name__)
 
-BUILD = Family("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
 DAEMONS = Family("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
 TIMERS = Family("ctl_timers", "Timers, in a call or between two.", "gauge")
 COLLAPSED = Family(
@@ -51,7 +49,6 @@ COLLAPSED = Family(
 )
 PAUSED = Family("ctl_peering_paused", "1 while this operator does nothing because of a peer.", "gauge")
 BLOCKERS = Family("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
-READY = Family("ctl_ready", "1 when the start-up is finished.", "gauge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,10 @@ class Diagnostics:
         """More checks and sources can be added at any time."""
         self.statistics = statistics.Statistics()
         self._stage = stage
-        self._watchdog = LoopWatchdog(lambda: stage.settings.diagnostics.loop_block_limit, accuse)
+        self._watchdog = LoopWatchdog(
+            lambda: stage.settings.diagnostics.loop_block_limit,
+            lambda frames: accuse(frames) or accuse_reconcilers(frames),
+        )
         self._liveness = Liveness(stage)
         self._sites = plan(parse_http(http, in_cluster=is_in_cluster()), parse_liveness(liveness))
         self._servers: list[HTTPServer] = []
@@ -97,7 +97,7 @@ class Diagnostics:
         self._inside.enter_context(statistics.counting(self.statistics))
         for collector in (GCCollector, PlatformCollector, ProcessCollector):
             collector(registry=self.metrics.registry)
-        self.metrics.add_source(self._own_samples, (BUILD, READY))
+        self.metrics.add_source(lambda: of_program(self._startup()), (BUILD, READY))
         self.metrics.add_source(self.statistics.samples, statistics.FAMILIES)
         self.metrics.add_source(self._watchdog.samples, WATCHDOG_FAMILIES)
         self.pages.ready["startup"] = self._startup
@@ -184,10 +184,6 @@ class Diagnostics:
         logger.info("%s at http://%s:%d.", site, f"[{host}]" if ":" in host else host, server.port)
 
     # What is shown.
-
-    def _own_samples(self) -> Iterator[Sample]:
-        yield Sample(BUILD, (VERSION, platform.python_version()), 1)
-        yield Sample(READY, (), int(self._startup().ok))
 
     def _startup(self) -> Condition:
         """Whether the start-up is finished; once it is, it stays so."""

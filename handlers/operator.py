@@ -12,6 +12,7 @@ from ..client.discovery import Discovery
 from ..client.endpoint import Access, AccessSource
 from ..client.errors import AccessError, Forbidden, NotFound
 from ..client.rest import Client
+from ..controller.builder import refuse_namesakes
 from ..controller.controller import Controller
 from ..controller.gating.leadership import Leadership
 from ..controller.rights import Rights
@@ -43,6 +44,8 @@ __all__ = ["Options", "operator", "run", "run_tasks", "spawn_tasks"]
 
 logger = logging.getLogger(__name__)
 
+CONTROLLER = "operator"
+"""The name of the handlers' controller, in metrics and in explanations."""
 FIRST_ANSWER_SECONDS = 10.0
 """How long the server may take to say that it is there."""
 
@@ -90,6 +93,7 @@ async def run_tasks(root_tasks: Collection[asyncio.Task[None]], *, ignored: Coll
 def _assemble(options: Options) -> "_Operator":
     registry = options.get("registry") or get_default_registry()
     check_options(options, registry)
+    refuse_namesakes((CONTROLLER, *(assembly.name for assembly in declared(registry))))
     namespaces = served_namespaces(options)
     settings = settings_with(options, clusterwide=namespaces is None)
     memo = options.get("memo")
@@ -181,7 +185,7 @@ class _Operator:
         if peering is not None:
             authority.heed(peering)
         controller: Controller[ObjectKey] = Controller(
-            "operator",
+            CONTROLLER,
             lambda key, _: reconciler.reconcile(key),
             concurrency=settings.queueing.worker_limit,
             gate=authority.gate,

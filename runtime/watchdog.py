@@ -26,7 +26,8 @@ _logger = logging.getLogger("ctl.loop")
 LAG = Family("ctl_loop_lag_seconds", "The longest delay of a timer of the event loop in the last 30 seconds.", "gauge")
 BLOCKS = Family(
     "ctl_loop_blocks_total",
-    "How often the event loop did not turn for longer than the limit, by the handler that blocked it; empty: no handler's call.",
+    "How often the event loop did not turn for longer than the limit, by the handler, or the controller of the reconciler, that blocked it; "
+    "empty: neither's call.",
     "counter",
     ("handler",),
 )

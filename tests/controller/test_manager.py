@@ -101,6 +101,24 @@ async def test_run_ends_with_the_event() -> None:
     assert told == ["+a", "-a 30"]
 
 
+async def test_a_start_that_takes_long_is_given_up_when_the_event_comes_first() -> None:
+    told: list[str] = []
+
+    class Slow(Part):
+        async def start(self) -> None:
+            await asyncio.sleep(1000)
+            told.append("started")
+
+    manager, stop = Manager(), asyncio.Event()
+    manager.add(Part("a", told))
+    manager.add(Slow("slow", told))
+    asyncio.get_running_loop().call_later(10, stop.set)
+    began = asyncio.get_running_loop().time()
+    await manager.run(stop)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(10)
+    assert told == ["+a", "-a 30"]
+
+
 async def test_run_ends_with_a_failure_and_raises_it() -> None:
     told: list[str] = []
     manager = Manager()

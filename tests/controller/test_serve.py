@@ -126,6 +126,15 @@ async def test_serving_what_is_not_installed_is_an_error(sandbox: Sandbox) -> No
         await serve(ctl.controller("unicorns.example.com").reconciles(reconcile), serving=_serving(sandbox))
 
 
+async def test_two_controllers_of_one_name_are_refused(sandbox: Sandbox) -> None:
+    async def reconcile(key: ctl.Key, context: Context) -> None:
+        """Do nothing."""
+
+    one = ctl.controller("configmaps").reconciles(reconcile)
+    with pytest.raises(ValueError, match=r"two controllers of the name 'configmaps'.*\.named"):
+        await serve(one, ctl.controller("configmaps").owns("secrets").reconciles(reconcile), access=Access(sandbox.url))
+
+
 async def test_channels_clocks_and_informers_of_ones_own_ask_for_attempts(sandbox: Sandbox, user: Client) -> None:
     seen: list[tuple[str, str]] = []
     channel: ctl.Channel[str] = ctl.Channel()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.client.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.handlers.declared import declared
 from ctl.workqueue import Exponential
@@ -187,6 +188,15 @@ async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(wor
         assert (later["state"], later["priority"], later["reason"]) == ("delayed", 7, "after")
         assert 3000 < later["next_in"] <= 3600
         assert (wrong["state"], wrong["last_error"]) == ("at rest", None)
+
+
+async def test_two_controllers_of_one_name_are_refused_at_the_start(world: World) -> None:
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None: ...
+
+    ctl.declare(ctl.controller("kopfexamples.kopf.dev").reconciles(reconcile))
+    ctl.declare(ctl.controller("kopfexamples.kopf.dev").owns("configmaps").reconciles(reconcile))
+    with pytest.raises(ValueError, match=r"two controllers of the name 'kopfexamples\.kopf\.dev'"):
+        await ctl.operator(registry=world.registry, access=Access(world.sandbox.url))
 
 
 def test_what_is_not_complete_cannot_be_declared() -> None:

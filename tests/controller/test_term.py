@@ -1,0 +1,133 @@
+"""No attempt outlives leadership: what cannot be cancelled, or blocks the loop, ends the program before others act."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+import ctl
+from ctl.client.endpoint import Access
+from ctl.client.resources import Resource
+from ctl.client.rest import Client
+from ctl.client.settings import ClientSettings
+from ctl.controller.gating.leadership import LeadershipSettings
+from ctl.controller.gating.leases import LeaseRules
+from ctl.controller.gating.threads import LoopThread
+from ctl.controller.serve import Serving, serve
+from ctl.controller.term import StillWorking
+from ctl.sandbox import Match, Sandbox
+
+CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
+LEASE = Match(path="leases/maps")
+SHORT = LeaseRules(duration=1.5, renew_deadline=1.0, retry_period=0.05)
+ENOUGH = 30.0
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def distant() -> AsyncIterator[Sandbox]:
+    """A sandbox in a thread of its own, which a blocked loop of the test does not block."""
+    thread, sandbox = LoopThread("sandbox"), Sandbox()
+    await thread.start()
+    await thread.call(sandbox.start())
+    try:
+        yield sandbox
+    finally:
+        await thread.call(sandbox.stop())
+        assert await thread.stop()
+
+
+async def _create(sandbox: Sandbox) -> None:
+    async with Client(Access(sandbox.url), ClientSettings(user_agent="user")) as user:
+        await user.create(CONFIGMAPS, {"metadata": {"name": "one", "namespace": "default"}})
+
+
+@pytest.mark.virtual_time
+async def test_a_reconciler_that_goes_on_ends_the_program_before_others_may_act(sandbox: Sandbox) -> None:
+    """However much grace there is for the stop."""
+    began, free = asyncio.Event(), asyncio.Event()
+    loop, resorted = asyncio.get_running_loop(), list[float]()
+
+    async def stubborn(key: ctl.Key, context: ctl.Context) -> None:
+        began.set()
+        while not free.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await free.wait()
+
+    await _create(sandbox)
+    program = asyncio.create_task(
+        serve(
+            ctl.controller("configmaps").reconciles(stubborn),
+            serving=Serving(access=Access(sandbox.url), last_resort=lambda _: resorted.append(loop.time())),
+            leadership=LeadershipSettings("maps", "default", "a"),
+        )
+    )
+    await began.wait()
+    cut = loop.time()
+    sandbox.faults.answer(503, match=LEASE, times=None)
+    with pytest.raises(StillWorking, match=r"default/maps was lost .* configmaps default/one"):
+        await program
+    # The last renewal may have been as long before the cut as the period between two.
+    assert 10 - 2 - 1 < loop.time() - cut < 15
+    assert resorted == [], "the program has ended before"
+    free.set()
+
+
+async def test_the_last_resort_is_called_by_a_thread_when_the_loop_is_blocked(
+    distant: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In real time. The program goes on here as a follower, since its last resort does nothing."""
+    resorted: list[tuple[threading.Thread, Exception]] = []
+    stop = asyncio.Event()
+
+    async def block(key: ctl.Key, context: ctl.Context) -> None:
+        distant.faults.answer(503, match=LEASE, times=None)
+        end = time.monotonic() + ENOUGH
+        while not resorted and time.monotonic() < end:
+            time.sleep(0.01)  # noqa: ASYNC251 (what is tested)
+        stop.set()
+
+    await _create(distant)
+    async with asyncio.timeout(2 * ENOUGH):
+        await serve(
+            ctl.controller("configmaps").reconciles(block),
+            stop=stop,
+            serving=Serving(
+                access=Access(distant.url),
+                last_resort=lambda error: resorted.append((threading.current_thread(), error)),
+            ),
+            leadership=LeadershipSettings("maps", "default", "a", SHORT),
+        )
+    ((thread, error),) = resorted
+    assert thread is not threading.current_thread()
+    assert isinstance(error, StillWorking)
+    assert "default/maps was lost while something blocks the event loop" in str(error)
+    assert str(error) in caplog.text
+
+
+BLOCKED = """
+import logging, threading, time
+from ctl.controller.term import end_process
+
+logging.basicConfig()
+for handler in logging.getLogger().handlers:
+    handler.acquire()  # what blocks the loop may hold the lock of the log
+threading.Timer(0.1, end_process, [RuntimeError("it is over")]).start()
+time.sleep(60)
+"""
+
+
+def test_the_process_ends_though_its_loop_and_its_log_are_blocked() -> None:
+    ended = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=ENOUGH, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == "Error: it is over\n"
