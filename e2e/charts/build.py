@@ -1,6 +1,6 @@
 """Builds helm and kubeconform from the Go modules that tools/go.mod names, and fetches the definitions of monitoring kinds.
 
-Everything is kept in the user's cache folder; `python -m charts.build` (in e2e/) prints the folder of the binaries.
+The program that evaluates queries (engine/main.go, around Prometheus' own engine) is built alike. Everything is kept in the user's cache folder; `python -m charts.build` (in e2e/) prints the folder of the binaries.
 """
 
 import json
@@ -19,6 +19,14 @@ TOOLS = Recipe(
     binaries=("helm", "kubeconform"),
     minutes=3,
     instead="leave the tests of the charts out",
+)
+ENGINE = Recipe(
+    name="engine",
+    title="the engine of Prometheus",
+    source=Path(__file__).resolve().parent / "engine",
+    binaries=("engine",),
+    minutes=1,
+    instead="leave the evaluation of the queries out",
 )
 MONITORING = "github.com/prometheus-operator/prometheus-operator"
 MONITORING_VERSION = "v0.85.0"
@@ -65,6 +73,7 @@ def main() -> int:
     """Build and fetch, print the folder of the binaries, and answer with the exit code."""
     try:
         where = TOOLS.build()
+        ENGINE.build()
         monitoring()
     except BuildError as error:
         sys.stderr.write(f"{error}\n")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from charts.build import TOOLS, monitoring
+from charts.build import ENGINE, TOOLS, monitoring
 from charts.helm import Helm
+from charts.prometheus import Prometheus
 from charts.release import Release
 from charts.schemas import write_defined, write_published
 from conformance.api import Api
@@ -32,6 +33,14 @@ def binaries() -> Path:
     if not TOOLS.is_built():
         pytest.skip("helm and kubeconform are not built: `make e2e` does it, or python -m charts.build in e2e/")
     return TOOLS.folder
+
+
+@pytest.fixture
+def prometheus() -> Prometheus:
+    """Prometheus' own engine, which has scraped nothing yet."""
+    if not ENGINE.is_built():
+        pytest.skip("the engine of Prometheus is not built: `make e2e` does it, or python -m charts.build in e2e/")
+    return Prometheus(ENGINE.folder / "engine")
 
 
 @pytest.fixture(scope="session")

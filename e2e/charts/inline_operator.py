@@ -31,6 +31,14 @@ async def block(new, **_):
     time.sleep(new or 0)  # noqa: ASYNC251
 
 
+@ctl.on.field("kopfexamples", field="spec.fail", backoff=0.05)
+async def fail(new, **_):
+    if new == "for good":
+        raise ctl.PermanentError("as it was asked to")
+    if new == "again":
+        raise ctl.TemporaryError("as it was asked to", delay=0.05)
+
+
 @ctl.timer("kopfexamples", interval=5)
 async def tick(**_): ...
 

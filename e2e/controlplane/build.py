@@ -48,7 +48,7 @@ class Recipe:
     title: str
     """What it is, for messages."""
     source: Path
-    """The folder of go.mod and go.sum."""
+    """The folder of go.mod and go.sum, and of Go code of our own where there is some."""
     binaries: tuple[str, ...]
     minutes: int
     """How long the first build takes on 2 cores."""
@@ -68,7 +68,8 @@ class Recipe:
         """Where the binaries are kept: `$XDG_CACHE_HOME/ctl/<name>/<hash of the recipe>`."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         recipe = hashlib.sha256()
-        files = ((self.source / name).read_bytes() for name in ("go.mod", "go.sum"))
+        names = ("go.mod", "go.sum", *sorted(path.name for path in self.source.glob("*.go")))
+        files = ((self.source / name).read_bytes() for name in names)
         for part in (*files, " ".join(self.flags).encode()):
             recipe.update(part)
         recipe.update(f"{sys.platform}-{platform.machine()}".encode())

@@ -155,7 +155,7 @@ async def test_what_is_counted_is_told_of_its_own_attempts(world: World, capsys:
 
     @ctl.on.event(KEX.plural, id="noisy")
     async def noisy(name: str, **_: Any) -> None:
-        for _ in range(12):
+        for _number in range(12):
             own.warning("again, %s", name)
 
     async with world.running():
