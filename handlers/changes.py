@@ -1,8 +1,8 @@
 """Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
 
 import asyncio
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -14,8 +14,9 @@ from .background.memories import Memory
 from .causation.causes import ChangingCause, Reason
 from .causation.detection import FinalizerStep, decide_finalizer, detect_reason
 from .causation.diffs import diff
-from .causation.fields import FieldPath
-from .causation.patch import Patch
+from .causation.fields import remove
+from .causation.patch import Patch, compose
+from .causation.untold import hidden, others
 from .causation.views import Body, BodyEssence
 from .declaration.specs import ChangingSpec
 from .environment import Environment, Place
@@ -88,9 +89,6 @@ class Changes:
     async def _handle(self, obj: Object) -> float | None:
         await self.env.load(obj)
         cause = self._detect(obj)
-        if self.memory.fns:
-            await self._write_leftovers(obj, cause)
-            return AT_ONCE
         released = await self._settle_finalizer(obj, cause)
         if released is None:
             return None
@@ -101,7 +99,7 @@ class Changes:
             answer = await self._write_rest(obj, cause)
             if cause.reason is Reason.DELETE and answer is not None and not self.standing.busy:
                 await self._release(answer, cause)
-            return self._next_of_fns()
+            return None
         if cause.reason in QUIET:
             return await self._idle(obj, cause)
         return await self._handle_due(obj, cause)
@@ -145,23 +143,15 @@ class Changes:
     # Writes beside the round.
 
     def _writer(self, cause: ChangingCause) -> Writer:
-        return Writer(self.env.client, self.place, cause.logger, self.env.keeper(), self._own)
+        fields = self._baseline.own_fields
+        return Writer(self.env.client, self.place, cause.logger, self.env.keeper(), self._own, fields)
 
     def _own(self, obj: Object, names: Collection[str]) -> Collection[str]:
         return self._baseline.own(Body(obj.body()), names)
 
     async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
-        answer, left = await self._writer(cause).write(obj, patch)
-        self.memory.fns += left
-        return answer
-
-    async def _write_leftovers(self, obj: Object, cause: ChangingCause) -> None:
-        """Apply the functions that a conflict left before anything else is looked at."""
-        self.patch.fns[:0], self.memory.fns = self.memory.fns, []
-        await self._write(cause, obj, self.patch)
-
-    def _next_of_fns(self) -> float | None:
-        return AT_ONCE if self.memory.fns else None
+        self.env.settings.persistence.progress_storage.flush()
+        return await self._writer(cause).write(obj, patch)
 
     async def _settle_finalizer(self, obj: Object, cause: ChangingCause) -> Object | None:
         """Put the finalizer on before anything with side effects runs, or take it off when nobody needs it any more."""
@@ -181,19 +171,32 @@ class Changes:
         return obj
 
     async def _release(self, obj: Object, cause: ChangingCause) -> None:
+        """Let the object go, with the records in the same write: a crash before it keeps both, one after it needs neither.
+
+        Where the object is kept by others, records that are not in its annotations go after that.
+        """
         cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
-        await self._writer(cause).remove_finalizer(obj, self.env.settings.persistence.finalizer)
+        left = self._left_records(cause, obj)
+        annotations = list(left.metadata.annotations)
+        finalizer = self.env.settings.persistence.finalizer
+        answer = await self._writer(cause).remove_finalizer(obj, finalizer, annotations)
         # The answer to what makes an object vanish has its last version: the copy shows the finalizer until the watch has told.
         self.memory.released = True
+        for name in annotations:
+            remove(left, ("metadata", "annotations", name))
+        if answer is not None and left:
+            await self._write(cause, answer, left)
 
     async def _write_rest(self, obj: Object, cause: ChangingCause) -> Object | None:
-        due = self.patch or Records(self._baseline, self.memory.known, None).are_unwritten(cause.body)
+        due = self.patch or self._records(None).are_unwritten(cause.body)
         return await self._write(cause, obj, self.patch) if due else obj
 
     async def _idle(self, obj: Object, cause: ChangingCause) -> float | None:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
         cause.logger.debug(QUIET[cause.reason])
         outdated, compact, later, seen = None, False, None, {**self.memory.carried, **self.memory.seen}
+        if cause.reason is Reason.FREE:
+            compose(self.patch, self._left_records(cause, obj))
         if cause.reason is Reason.NOOP:
             left = self._purge_left(cause)
             outdated = next((state for state in seen.values() if state != cause.new), None)
@@ -210,15 +213,13 @@ class Changes:
         answer = await self._write_rest(obj, cause)
         self._forget_cycle()
         if cause.reason is Reason.NOOP:
-            self.memory.carried = {} if outdated is None else _others(seen, outdated)
+            self.memory.carried = {} if outdated is None else others(seen, outdated)
         if outdated is not None:
             self.memory.known.learn(outdated, keep=bool(compact))
         elif compact:
             self.memory.known.learn(cause.new, keep=True)
         # What was written may be a diff-base, now or by an attempt that failed before: then there is something to handle.
-        if answer is None or answer is obj:
-            return AT_ONCE if self.memory.fns else later
-        return AT_ONCE
+        return later if answer is None or answer is obj else AT_ONCE
 
     def _purge_left(self, cause: ChangingCause) -> Progression:
         """Remove the records of an unfinished cycle. This is on the way of each event that changes nothing: mostly there are none."""
@@ -228,6 +229,18 @@ class Changes:
         left = self._progression(cause, [])
         left.purge(cause.body, self.patch, storage)
         return left
+
+    def _left_records(self, cause: ChangingCause, obj: Object) -> Patch:
+        """What removes the records of handlers from an object that others keep when we let it go; nothing for one that vanishes."""
+        persistence, patch = self.env.settings.persistence, Patch()
+        if any(name != persistence.finalizer for name in obj.metadata().finalizers or ()):
+            body = Body(obj.body())
+            if persistence.progress_storage.may_hold(body):
+                self._progression(replace(cause, body=body), []).purge(body, patch, persistence.progress_storage)
+        return patch
+
+    def _records(self, old: BodyEssence | None) -> Records:
+        return Records(self._baseline, self.memory.known, old)
 
     def _keep(self, obj: Object, cause: ChangingCause, essence: BodyEssence) -> bool:
         room, known = self._baseline.room(len(obj.raw)), self.memory.known
@@ -255,7 +268,7 @@ class Changes:
             lifecycle=self.env.lifecycle,
             latest=self.place.latest,
             write=lambda base, patch: self._write(cause, base, patch),
-            records=Records(self._baseline, self.memory.known, cause.old),
+            records=self._records(cause.old),
         )
         round_ = Round(cause, progression, obj, around, pristine)
         others = progression.seen
@@ -292,10 +305,10 @@ class Changes:
         if releasing and self.standing.busy:
             # The records stay: the delete handlers are not to run again when the daemons have ended.
             await round_.conclude(None, hold=True)
-            return self._next_of_fns()
+            return None
         now = self._newest(round_) if done and not releasing else round_.shown
         # What earlier cycles have left to tell is told by this one now that all its handlers have finished, or hidden from it.
-        seen = {**_hidden(self.memory.carried, cause.old or {}, now.essence), **told} if done else told
+        seen = {**hidden(self.memory.carried, cause.old or {}, now.essence), **told} if done else told
         outdated = next((state for known, state in seen.items() if known != now.digest), None)
         # The first state that a handler of the cycle saw and that is no more is the base of a change to what is now. While all saw
         # what is now, nobody else needs to be told; where there was no handler, nobody was told of what has come since the detection.
@@ -335,15 +348,15 @@ class Changes:
             self._forget_cycle()
             return None
         if not done:
-            return AT_ONCE if self.memory.fns else progression.delay(clock.now())
+            return progression.delay(clock.now())
         # Own changes of the essence, and those that came meanwhile, get a round of their own.
         current = round_.shown.essence if answer is start else self._baseline.essence(Body(answer.body()))
         # What is now, too: until a cycle tells everybody of it, the object may go back to the base, as if nothing had been.
-        self.memory.carried = _others(seen, essence)
+        self.memory.carried = others(seen, essence)
         if current != essence or self.memory.carried:
             return AT_ONCE  # the way back, too, is a change to those who saw it
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
-        return self._next_of_fns()
+        return None
 
     def _newest(self, round_: Round) -> Sight:
         """How the object is now, as far as is known; it may have changed while the handlers ran."""
@@ -362,25 +375,6 @@ class Changes:
     def _forget_cycle(self) -> None:
         self.memory.progress = {}
         self.memory.seen = {}
-
-
-def _others(seen: Mapping[str, BodyEssence], *known: BodyEssence) -> Mapping[str, BodyEssence]:
-    return {name: state for name, state in seen.items() if state not in known}
-
-
-def _hidden(seen: Mapping[str, BodyEssence], base: BodyEssence, now: BodyEssence) -> Mapping[str, BodyEssence]:
-    """Those states of which a change from the base to what is now does not tell all: who saw them needs to be told besides."""
-    others = _others(seen, base, now)
-    if not others:
-        return {}
-    told = [item.field for item in diff(base, now)]
-
-    def is_told(path: FieldPath) -> bool:
-        return any(path[: len(known)] == known for known in told)
-
-    return {
-        known: state for known, state in others.items() if not all(is_told(item.field) for item in diff(state, now))
-    }
 
 
 def _superseded(old: Reason, new: Reason, counts: Counts) -> str:

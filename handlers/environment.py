@@ -19,7 +19,6 @@ from .indices import Indices
 from .settings import OperatorSettings
 from .storage.baseline import Baseline
 from .storage.outside import outside_of
-from .storage.progress import ProgressStorage
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
@@ -78,16 +77,12 @@ class Environment:
             await storage.load(self.client, Body(obj.body()))
 
     def keeper(self) -> Callable[[Object], Awaitable[None]] | None:
-        """What writes that, to be called between the writes of the status and of the object; None where nothing is outside."""
-        progress = self.settings.persistence.progress_storage
-        storages = list(outside_of(progress))
-        if not storages and type(progress).flush is ProgressStorage.flush:
+        """What writes that, to be called when the object is written; None where nothing is outside."""
+        storages = list(outside_of(self.settings.persistence.progress_storage))
+        if not storages:
             return None
 
         async def keep(obj: Object) -> None:
-            progress.flush()
-            if not storages:
-                return
             body = Body(obj.body())
             for storage in storages:
                 await storage.commit(self.client, body)

@@ -57,18 +57,16 @@ def _cause(delta: Delta, resource: Resource, patch: Patch, memo: Any, env: Envir
     )
 
 
-async def write_left(obj: Object, place: Place, memory: Memory, env: Environment) -> float | None:
-    """Write what event handlers left for an object that no change handler is for; gives when to come again, if at all.
+async def write_left(obj: Object, place: Place, memory: Memory, env: Environment) -> None:
+    """Write what event handlers left for an object that no change handler is for.
 
     Raises what the writer raises; what may still be written later waits in the memory then.
     """
     patch = memory.take_pending()
-    patch.fns[:0], memory.fns = memory.fns, []
     logger = LocalObjectLogger(body=Body(obj.body()), settings=env.settings)
     try:
-        _, memory.fns = await Writer(env.client, place, logger).write(obj, patch)
+        await Writer(env.client, place, logger).write(obj, patch)
     except Exception as exc:
         if not is_refused_for_good(exc):
             memory.keep_pending(patch)
         raise
-    return 0.0 if memory.fns else None

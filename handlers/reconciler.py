@@ -27,6 +27,7 @@ from .changes import QUIET, Changes
 from .declaration.registry import Interest
 from .environment import Environment, ObjectKey, Place
 from .events import show, write_left
+from .execution.application import KeepsChanging
 from .execution.progression import SHORTEST
 from .indexing import Indexing
 from .keeping import Keeper
@@ -305,9 +306,9 @@ class ObjectReconciler:
     async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
         if not (interest.changing or interest.spawning):
             known = self._env.memories.find(obj.uid)
-            if known is None or not (known.unwritten or known.fns):
-                return None
-            return await write_left(obj, self._place(key, informer), known, self._env)
+            if known is not None and known.unwritten:
+                await write_left(obj, self._place(key, informer), known, self._env)
+            return None
         place, memory = self._place(key, informer), self._env.memories.recall(obj.uid)
         standing = await self.background.observe(obj, place, memory) if interest.spawning else NOBODY
         latest = place.latest() if interest.spawning else obj
@@ -342,7 +343,7 @@ class ObjectReconciler:
         memory.error = repr(exc)
         memory.throttled_until = asyncio.get_running_loop().time() + delay
         message = "Throttling for %s seconds due to an unexpected error: %r"
-        self._logger(obj).error(message, delay, exc, exc_info=exc)
+        self._logger(obj).error(message, delay, exc, exc_info=None if isinstance(exc, KeepsChanging) else exc)
         return delay
 
     def _logger(self, obj: Object) -> ObjectLogger:

@@ -15,7 +15,7 @@ from ..causation.patch import Patch, PatchFn
 from ..causation.views import Body
 from ..declaration.registry import OperatorRegistry
 from ..declaration.specs import HandlerId, SpawningSpec
-from ..execution.application import Copy, Writer, is_refused_for_good
+from ..execution.application import Copy, KeepsChanging, Writer, is_refused_for_good
 from ..execution.attempts import Call, attempt
 from ..execution.outcomes import Outcome, label
 from ..execution.progression import Progress
@@ -183,7 +183,7 @@ class Companion(Generic[SpecT]):
         logger = self.host.logger(settings)
         writer = Writer(self.ground.client, self.host.place, logger)
         tries = 0
-        while patch:
+        while True:
             # They may be infinite.
             delays = list(islice(settings.queueing.error_delays, tries + 1))
             base = self.host.current()
@@ -191,18 +191,18 @@ class Companion(Generic[SpecT]):
                 logger.debug("Patching was skipped: the object does not exist anymore.")
                 return
             try:
-                answer, left = await writer.write(base, patch)
+                await writer.write(base, patch)
+            except KeepsChanging as exc:
+                if again or self.stopper.is_set() or not delays:
+                    self.left = list(patch.fns)
+                    return
+                self.log("%s", exc, level=logging.WARNING)
             except Exception as exc:  # the companion goes on, whatever the server says
                 if is_refused_for_good(exc) or self.stopper.is_set() or not delays:
                     self.log("left a patch that could not be written and is dropped: %r", exc, level=logging.ERROR)
                     return
                 self.log("left a patch that could not be written; it will be tried again: %r", exc, level=logging.ERROR)
             else:
-                if answer is None or not left:
-                    return
-                if again or self.stopper.is_set() or not delays:
-                    self.left = left
-                    return
-                patch = Patch(fns=left)
+                return
             await self.stopper.wait(delays[-1])
             tries += 1

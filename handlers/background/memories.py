@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..causation.memos import Memo
-from ..causation.patch import Patch, PatchFn, compose
+from ..causation.patch import Patch, compose
 from ..causation.views import BodyEssence
 from ..execution.progression import Progress
 from ..storage.baseline import Known
@@ -30,7 +30,7 @@ class Memory:
     `seen`: what handlers that finished in the unfinished cycle saw, by the states' digests, the first first; `carried`:
     what handlers of earlier cycles saw that is no more, until a cycle that tells them is done. `progress`: records of the
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
-    write failed to bring there. `fns`: functions of `patch.fns` that a conflict left over.
+    write failed to bring there.
     `released`: our finalizer was taken off when the object was being deleted, and cannot come back; the copy may not show it.
     `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
     `failures`: consecutive attempts that ended with an error of ours or of the server, `error` the last of these; `throttled_until`: loop time.
@@ -42,7 +42,6 @@ class Memory:
         "carried",
         "error",
         "failures",
-        "fns",
         "handled_once",
         "initial",
         "known",
@@ -62,7 +61,6 @@ class Memory:
         self.carried: Mapping[str, BodyEssence] = _NOTHING
         self.progress: Mapping[str, Progress] = {}
         self.unwritten: Patch | None = None
-        self.fns: list[PatchFn] = []
         self.observed: int | None = None
         self.released = False
         self.failures = 0

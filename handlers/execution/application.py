@@ -1,8 +1,8 @@
 """Write a patch to the object: one request for each endpoint that it touches, in an order that survives a crash.
 
-The status goes first, then the main object as the commit: a crash in between repeats a handler rather than loses its
-result. Functions of `patch.fns` follow what the patch merges, as JSON patches that hold only for the version they were
-computed for; then the commit is the records alone, after them.
+What handlers want goes first, then, or with the last of it, the records as the commit (see `ordering`): a crash in between
+repeats a handler rather than loses its result. Functions of `patch.fns` follow what the patch merges, as JSON patches that
+hold only for the version they were computed for; then the commit is the records alone, after them.
 """
 
 import logging
@@ -23,12 +23,14 @@ from ...client.errors import (
     is_outcome_unknown,
 )
 from ...client.objects import Object
-from ...client.patches import PatchError, copy, json_diff, json_patch
+from ...client.patches import PatchError, copy, json_diff, json_patch, pointer
 from ...client.resources import Resource
 from ...client.rest import Client, ListOptions, PatchKind
 from ..causation.diffs import unfulfilled
-from ..causation.patch import Patch, PatchFn
+from ..causation.fields import FieldPath
+from ..causation.patch import Patch, PatchFn, compose
 from ..storage.secrets import Shown
+from .ordering import MAIN, STATUS, Parts, Request, arrange, part
 
 Logger = logging.Logger | logging.LoggerAdapter[Any]
 Ops = Sequence[Mapping[str, Any]]
@@ -62,70 +64,67 @@ class Writer:
     copy: Copy
     logger: Logger
     keep: Callable[[Object], Awaitable[None]] | None = None
-    """Writes what is remembered of the object elsewhere: after its status and functions, before the commit."""
+    """Writes what is remembered of the object elsewhere, when everything else is written."""
     own: Callable[[Object, Collection[str]], Collection[str]] | None = None
     """Which annotations of these names are records, and the commit therefore; None: there are none of them."""
+    fields: Sequence[FieldPath] = ()
+    """Where records and baselines are beside annotations."""
 
     @property
     def resource(self) -> Resource:
         """The resource of the object."""
         return self.copy.resource
 
-    async def write(self, base: Object, patch: Patch) -> tuple[Object | None, list[PatchFn]]:
-        """Send the patch; give the server's newest answer, and the functions that a conflict left unapplied.
+    async def write(self, base: Object, patch: Patch) -> Object | None:
+        """Send the patch; give the server's newest answer.
 
-        Functions that were applied are taken out of the patch: it may be sent again when something after them fails.
-        The answer is None when the object vanished or another one took its name: that is logged, not raised. Any other
-        refusal is raised as the client's error.
+        Once its functions were applied, only what follows them is left in the patch: it may be sent again when that fails. The
+        answer is None when the object vanished or another one took its name: that is logged, not raised. KeepsChanging is raised
+        when the functions met a conflict again and again, any other refusal as the client's error.
         """
-        split = "status" in self.resource.subresources
-        status = {"status": patch["status"]} if split and patch.get("status") else None
-        merge = {key: value for key, value in patch.items() if key != "status" or not split}
-        latest = base
-        left: list[PatchFn] | None = None
         try:
-            if status:
-                self.logger.debug("Merge-patching the status with: %r", status)
-                latest = await self._send(base, status, PatchKind.MERGE, "status")
-                self._compare(status, latest)
-            if patch.fns:
-                merge, commit = self._parted(base, merge)
-                latest = await self._merge(base, merge) if merge else latest
-                found, left = await self._apply(latest, list(patch.fns), split=split)
-                if found is None:
-                    return None, []
-                merge, latest = commit, found
-            if self.keep is not None:
-                await self.keep(latest)
-            if merge:
-                latest = await self._merge(base, merge)
+            return await self._write(base, patch)
         except NotFound:
-            return self._vanished()
+            self._vanished()
         except Invalid as exc:
             if "metadata.uid" not in str(exc):
                 raise
-            return self._vanished()
-        finally:
-            if left is not None:
-                patch.fns[:] = left
-        return latest, left or []
+            self._vanished()
+        return None
 
-    def _parted(self, base: Object, merge: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the patch wants for itself, and the records, which say that it was done."""
-        metadata = merge.get("metadata") or {}
-        annotations = metadata.get("annotations") or {}
+    async def _write(self, base: Object, patch: Patch) -> Object | None:
+        latest = base
+        split = "status" in self.resource.subresources
+        parts = self._parts(base, patch)
+        if patch.fns:
+            for request in arrange(Parts(parts.rest), split=split):
+                latest = await self._merge(base, request)
+            found = await self._apply(latest, patch, split=split)
+            if found is None:
+                self._vanished()
+                return None
+            latest, parts = found, Parts({}, parts.kept, parts.gone)
+            dict.clear(patch)
+            compose(patch, parts.kept)
+            compose(patch, parts.gone)
+        for request in arrange(parts, split=split):
+            latest = await self._merge(base, request)
+        if self.keep is not None:
+            await self.keep(latest)
+        return latest
+
+    def _parts(self, base: Object, patch: Patch) -> Parts:
+        annotations = (patch.get("metadata") or {}).get("annotations") or {}
         own = self.own(base, annotations) if self.own is not None and annotations else ()
-        if not own:
-            return merge, {}
-        others = {key: value for key, value in annotations.items() if key not in own}
-        metadata = {key: value for key, value in metadata.items() if key != "annotations"}
-        metadata |= {"annotations": others} if others else {}
-        merge = {key: value for key, value in merge.items() if key != "metadata"} | (
-            {"metadata": metadata} if metadata else {}
-        )
-        return merge, {"metadata": {"annotations": {key: annotations[key] for key in own}}}
+        return part(patch, own, self.fields)
 
-    async def _merge(self, base: Object, merge: dict[str, Any]) -> Object:
+    async def _merge(self, base: Object, request: Request) -> Object:
+        merge = request.content
+        if request.endpoint == STATUS:
+            self.logger.debug("Merge-patching the status with: %r", merge)
+            answer = await self._send(base, merge, PatchKind.MERGE, STATUS)
+            self._compare(merge, answer)
+            return answer
         self.logger.debug("Merge-patching the resource with: %r", self._shown(merge))
         # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
         merge = {**merge, "metadata": {**(merge.get("metadata") or {}), "uid": base.uid}}
@@ -143,27 +142,32 @@ class Writer:
         """As it may be logged."""
         return Shown(value, is_secret=(self.resource.group, self.resource.plural) == ("", "secrets"))
 
-    def _vanished(self) -> tuple[None, list[PatchFn]]:
+    def _vanished(self) -> None:
         self.logger.debug("Patching was skipped: the object does not exist anymore.")
-        return None, []
 
-    async def _apply(self, latest: Object, fns: list[PatchFn], *, split: bool) -> tuple[Object | None, list[PatchFn]]:
-        for status in (False, True) if split else (None,):
+    async def _apply(self, latest: Object, patch: Patch, *, split: bool) -> Object | None:
+        """Apply the functions, and take them out of the patch as they are; None: the object vanished."""
+        for endpoint in (MAIN, STATUS) if split else (None,):
             for _ in range(VERSION_ATTEMPTS):
                 body = latest.body()
-                ops = json_diff(body, change(body, fns, self.logger))
-                part = [op for op in ops if status is None or _is_status(op) is status]
-                if not part:
+                ops = json_diff(body, change(body, patch.fns, self.logger))
+                concerned = [op for op in ops if endpoint is None or _is_status(op) is (endpoint == STATUS)]
+                if not concerned:
                     break
-                found, applied = await self._apply_part(latest, part, "status" if status else None)
+                found, applied = await self._apply_part(latest, concerned, endpoint or None)
                 if found is None:
-                    return self._vanished()
+                    return None
                 latest = found
                 if applied:
                     break
             else:
-                return latest, fns
-        return latest, []
+                raise KeepsChanging(
+                    f"Functions of patch.fns could not be applied to {self.resource!r} {latest.key}: the object changed under each of "
+                    f"{VERSION_ATTEMPTS} attempts. It will be tried again."
+                )
+            # What they do to the object itself is done: they are not to do it again when that to the status has to wait.
+            patch.fns[:] = [_status_of(list(patch.fns), self.logger)] if endpoint == MAIN else []
+        return latest
 
     async def _apply_part(self, base: Object, part: Ops, subresource: str | None) -> tuple[Object | None, bool]:
         """Send operations that hold for one version; give the newest version, and whether they are in it."""
@@ -208,8 +212,10 @@ class Writer:
         """
         self.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
 
-        def ops(known: Sequence[str], *, deleted: bool) -> Ops:
-            if finalizer in known or deleted:
+        def ops(latest: Object) -> Ops:
+            metadata = latest.metadata()
+            known = metadata.finalizers or ()
+            if finalizer in known or metadata.deletion_timestamp is not None:
                 return []
             if not known:
                 return [{"op": "add", "path": "/metadata/finalizers", "value": [finalizer]}]
@@ -217,25 +223,33 @@ class Writer:
 
         return await self._change_finalizers(base, ops)
 
-    async def remove_finalizer(self, base: Object, finalizer: str) -> Object | None:
-        """Take every occurrence of the finalizer off the object; give the newest version, or None when it vanished."""
+    async def remove_finalizer(self, base: Object, finalizer: str, annotations: Collection[str] = ()) -> Object | None:
+        """Take every occurrence of the finalizer off the object; give the newest version, or None when it vanished.
 
-        def ops(known: Sequence[str], *, deleted: bool) -> Ops:
+        Those of the annotations that are there go in the same write.
+        """
+
+        def ops(latest: Object) -> Ops:
+            metadata = latest.metadata()
+            known = metadata.finalizers or ()
             if known and all(name == finalizer for name in known):
                 return [{"op": "remove", "path": "/metadata/finalizers"}]
             found = [index for index, name in enumerate(known) if name == finalizer]
-            return [{"op": "remove", "path": f"/metadata/finalizers/{index}"} for index in reversed(found)]
+            there = [name for name in annotations if found and name in (metadata.annotations or {})]
+            return [
+                *({"op": "remove", "path": f"/metadata/finalizers/{index}"} for index in reversed(found)),
+                *({"op": "remove", "path": pointer(("metadata", "annotations", name))} for name in there),
+            ]
 
         return await self._change_finalizers(base, ops)
 
-    async def _change_finalizers(self, base: Object, ops: Callable[..., Ops]) -> Object | None:
+    async def _change_finalizers(self, base: Object, ops: Callable[[Object], Ops]) -> Object | None:
         # The list may be changed by others at any time: each try holds for the version it was computed for.
         latest: Object | None = base
         for _ in range(VERSION_ATTEMPTS):
             if latest is None:
                 return None
-            metadata = latest.metadata()
-            wanted = ops(metadata.finalizers or (), deleted=metadata.deletion_timestamp is not None)
+            wanted = ops(latest)
             if not wanted:
                 return latest
             try:
@@ -285,6 +299,18 @@ def change(body: Mapping[str, Any], fns: list[PatchFn], logger: Logger) -> dict[
         else:
             changed = trial
     return changed
+
+
+def _status_of(fns: list[PatchFn], logger: Logger) -> PatchFn:
+    """What functions of a patch do to the status, and nothing else of what they do."""
+
+    def apply(body: dict[str, Any]) -> None:
+        changed = change(body, fns, logger)
+        body.pop("status", None)
+        if "status" in changed:
+            body["status"] = changed["status"]
+
+    return apply
 
 
 def _is_open(exc: APIError | RequestError) -> bool:

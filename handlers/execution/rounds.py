@@ -110,11 +110,16 @@ class Round:
         attempt_one: Callable[[ChangingSpec], Awaitable[None]],
         lifecycle: Lifecycle | None = None,
     ) -> None:
-        """Attempt those of the handlers that are due, each at most once; used for sub-handlers too."""
-        left = list(specs)
+        """Attempt those of the handlers that are due, each at most once; used for sub-handlers too.
+
+        Of several functions under one id the first one is called, as Kopf does: there is one record for all of them.
+        """
+        left: dict[str, ChangingSpec] = {}
+        for spec in specs:
+            left.setdefault(spec.id, spec)
         while not self._is_over():
             now = clock.now()
-            due = [spec for spec in left if self.progression.records[spec.id].due(now)]
+            due = [spec for spec in left.values() if self.progression.records[spec.id].due(now)]
             choose = lifecycle or self._around.lifecycle
             chosen = choose(due, state=self.progression, **self.cause.kwargs) if due else ()
             if not chosen:
@@ -122,7 +127,7 @@ class Round:
             for spec in chosen:
                 if self._is_over():
                     return
-                left.remove(spec)
+                del left[spec.id]
                 await attempt_one(spec)
 
     async def _own_attempt(self, spec: ChangingSpec) -> None:
@@ -209,6 +214,7 @@ class Round:
             later, self.gathered = self.gathered, patch
             compose(self.gathered, later)
             self._unwritten = not is_refused_for_good(exc)
+            self._look_again()
         else:
             if answer is None:
                 self.vanished = True
@@ -217,6 +223,13 @@ class Round:
                 self.shown = Sight(self._around.records.baseline.essence(Body(answer.body())))
         finally:
             self._in_flight = None
+
+    def _look_again(self) -> None:
+        """Some requests of a write that failed may have been answered; handlers that follow are to see what they brought."""
+        latest = self._around.latest()
+        if latest is not None and latest.uid == self.base.uid and latest.metadata().deletion_timestamp is None:
+            self.base = latest
+            self.shown = Sight(self._around.records.baseline.essence(Body(latest.body())))
 
     def _put_records(self, body: Body, patch: Patch) -> None:
         if not self._around.records.put(self.progression, body, patch, len(self.base.raw)):
@@ -237,26 +250,19 @@ class Round:
             self._start_checkpoint()
             await self._settle_checkpoint()
 
-    @property
-    def _leaving(self) -> bool:
-        """Nothing but our own finalizer keeps the object."""
-        return self.cause.reason is Reason.DELETE and len(self.base.metadata().finalizers or ()) == 1
-
     async def conclude(self, essence: BodyEssence | bytes | None, *, hold: bool = False) -> Object | None:
         """Write what was gathered, with the records, as the round's one write; give the newest version of the object.
 
         When every handler is finished the records are purged and `essence`, or the digest of one that is not known any more,
-        becomes the diff-base (None: leave it); with
-        `hold` the records stay all the same, so that the handlers are not called again while the object waits.
-        None is given back when the object vanished.
+        becomes the diff-base (None: leave it); with `hold` the records stay all the same, so that the handlers are not called
+        again while the object waits. Those of a deletion that is done stay as they are: they go with our finalizer. None is given
+        back when the object vanished.
         """
         if self.vanished:
             return None
         persistence = self._around.settings.persistence
         body, patch = Body(self.base.body()), self.gathered
-        # The records go with an object that leaves: were they removed before the finalizer, a crash in between would repeat
-        # everything.
-        if self.progression.done and not hold and not self._leaving:
+        if self.progression.done and not hold and self.cause.reason is not Reason.DELETE:
             self.progression.purge(body, patch, persistence.progress_storage)
             records = self._around.records
             if isinstance(essence, bytes):

@@ -8,7 +8,7 @@ somebody removed, or that came with annotations copied from another object, is n
 import hashlib
 import json
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,9 @@ import msgspec
 from ..causation.fields import FieldPath
 from ..causation.patch import Patch, compose
 from ..causation.views import Body, BodyEssence
-from .diffbase import DiffBaseStorage, MultiDiffBaseStorage
+from .diffbase import DiffBaseStorage, MultiDiffBaseStorage, StatusDiffBaseStorage
 from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError
-from .progress import ProgressStorage
+from .progress import MultiProgressStorage, ProgressStorage, StatusProgressStorage
 from .secrets import seal
 from .sizes import Room, withdraw
 
@@ -195,6 +195,11 @@ class Baseline:
         kept = (self.essence(Body(raw)).get("metadata") or {}).get("annotations") or {}
         return {name for name in names if name not in kept}
 
+    @property
+    def own_fields(self) -> list[FieldPath]:
+        """The fields in which storages of ours keep records and baselines; annotations are `own`."""
+        return [*fields_of(self.diffbase), *fields_of(self.progress)]
+
     def room(self, size: int) -> Room:
         """How much fits on an object of this size."""
         return Room(size, self.largest)
@@ -235,6 +240,17 @@ def digest(essence: BodyEssence) -> bytes:
 
 def _digest(encoded: bytes) -> bytes:
     return hashlib.blake2b(encoded, digest_size=16).digest()
+
+
+def fields_of(storage: DiffBaseStorage | ProgressStorage) -> Iterator[FieldPath]:
+    """Where a storage, or a part of it, keeps what it does not keep in annotations."""
+    if isinstance(storage, (MultiDiffBaseStorage, MultiProgressStorage)):
+        for part in storage.storages:
+            yield from fields_of(part)
+    elif isinstance(storage, (StatusDiffBaseStorage, StatusProgressStorage)):
+        yield storage.field
+    if isinstance(storage, StatusProgressStorage):
+        yield storage.touch_field
 
 
 def _prefix(storage: DiffBaseStorage) -> str | None:

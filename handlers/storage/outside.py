@@ -1,8 +1,7 @@
 """Progress can be kept outside of the object, in a ConfigMap beside it, for objects that nobody else may annotate.
 
 The interface is Kopf's, with two steps more that may take requests: what is stored is read before an object is looked at, and
-what was gathered is written after the object's status and before the object itself, whose patch is the commit of a round. A
-crash in between repeats a handler rather than loses its result.
+what was gathered is written when the object is. A crash in between repeats a handler rather than loses its result.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ import pytest
 import ctl
 from ctl.sandbox import LoggedRequest
 
-from .world import FINALIZER, KEX, Calls, World, a_world, messages, rest
+from .world import FINALIZER, KEX, LAST, Calls, World, a_world, messages, rest
 
 pytestmark = pytest.mark.virtual_time
 
@@ -325,6 +325,88 @@ async def test_functions_that_conflicts_left_are_applied_soon_without_any_event(
         await world.handled()
         assert world.get()["status"] == {"done": True}
     assert calls.names == ["create"]
+
+
+async def test_functions_that_always_conflict_neither_spin_nor_get_lost(world: World, calls: Calls) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> None:
+        calls("create", {})
+        patch.spec["list"] = ["merged"]
+        patch.fns.append(lambda body: body["spec"]["list"].append("applied"))
+
+    is_function: Callable[[LoggedRequest], bool] = lambda request: request.content_type == JSON  # noqa: E731
+    rule = world.sandbox.faults.answer(409, match=world.own_patches(when=is_function), times=None)
+    async with world.running() as running:
+        await world.create()
+        await rest(600)
+        # Five at once, then as `settings.queueing.error_delays` say.
+        assert 20 <= rule.hits <= 5 * 14
+        assert calls.names == ["create"]
+        # It is not said to be done before that is done: another process has its handler called again.
+        assert LAST not in world.annotations()
+        assert world.record("create") is None
+        await world.crash(running)
+    async with world.running():
+        await world.until(lambda: calls.names == ["create"] * 2)
+        await rest(10)
+        world.sandbox.faults.rules.remove(rule)
+        await world.handled(seconds=600)
+        assert world.get()["spec"]["list"] == ["merged", "applied"]
+    assert calls.names == ["create"] * 2
+
+
+async def test_functions_do_to_the_object_once_what_they_do_when_the_status_conflicts(world: World) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> None:
+        def both(body: Any) -> None:
+            body["spec"]["list"].append("x")
+            body.setdefault("status", {}).setdefault("list", []).append(len(body["spec"]["list"]))
+
+        patch.fns.append(both)
+
+    def is_function(request: LoggedRequest) -> bool:
+        return request.content_type == JSON and request.path.endswith("/status")
+
+    async with world.running():
+        world.sandbox.faults.answer(409, match=world.own_patches(when=is_function), times=12)
+        await world.create(spec={"list": []})
+        await world.handled()
+        assert world.get()["spec"]["list"] == ["x"]
+        assert len(world.get()["status"]["list"]) == 1
+
+
+async def test_what_functions_did_is_not_overwritten_when_the_commit_is_made_again(world: World, calls: Calls) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> None:
+        calls("create", {})
+        patch.spec["list"] = ["merged"]
+        patch.status["list"] = ["merged"]
+        patch.fns.append(lambda body: body["spec"]["list"].append("applied"))
+        patch.fns.append(lambda body: body["status"]["list"].append("applied"))
+
+    def is_commit(request: LoggedRequest) -> bool:
+        return request.content_type != JSON and b"last-handled" in request.body
+
+    async with world.running():
+        world.sandbox.faults.answer(500, match=world.own_patches(when=is_commit), times=3)
+        await world.create()
+        await world.handled()
+        assert world.get()["spec"]["list"] == world.get()["status"]["list"] == ["merged", "applied"]
+    assert calls.names == ["create"]
+
+
+async def test_functions_of_a_timer_that_always_conflict_wait_for_its_next_tick(world: World, calls: Calls) -> None:
+    @ctl.timer(KEX.plural, interval=10, id="timer")
+    async def timer(patch: ctl.Patch, **_: Any) -> None:
+        tick = calls("timer", {})
+        patch.fns.append(lambda body: body["spec"]["list"].append(tick))
+
+    async with world.running():
+        rule = world.sandbox.faults.answer(409, match=world.own_patches(when=lambda _: True), times=12)
+        await world.create(spec={"list": []})
+        await world.until(lambda: rule.hits == 12 and world.get()["spec"]["list"])
+    assert world.get()["spec"]["list"] == [*range(1, calls.count("timer") + 1)]
+    assert calls.count("timer") <= 3
 
 
 async def test_functions_whose_result_is_never_valid_do_not_spin(

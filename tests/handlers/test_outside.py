@@ -84,14 +84,14 @@ async def test_records_are_beside_the_object_while_handlers_are_not_done(world: 
         assert set(world.annotations()) == {LAST}
     assert calls.names == ["first", "second", "second", "second"]
     paths = [(request.method, request.path.rsplit("/", 2)[-1][:6]) for request in _written(world)]
-    # The status, the records, then the object, whose patch is the commit.
+    # What handlers want goes before the records of it; the baseline is there before the records go.
     assert paths == [
         ("PATCH", "status"),
         ("PATCH", "ctl-pr"),
         ("POST", "config"),
         ("PATCH", "ctl-pr"),
-        ("DELETE", "ctl-pr"),
         ("PATCH", "one"),
+        ("DELETE", "ctl-pr"),
     ]
 
 
