@@ -23,8 +23,9 @@ from ..workqueue import RateLimitingQueue
 from . import triggers
 from .cached import CachedClient
 from .context import Context, World
-from .controller import Controller, Explanation, Watched
+from .controller import Controller, Watched
 from .copies import Copy
+from .explaining import KeyExplanation, explain
 from .gating.gates import Gate
 from .plans import Feed, Look, Plan
 from .posts import Reporter
@@ -190,14 +191,20 @@ class BuiltController:
             doing.about = context.reference
         return await self._function(key, context)
 
-    def explain(self, key: Key) -> Explanation:
-        """Where a key stands, and why."""
-        return self.controller.explain(key)
+    def explain(self, key: Key) -> KeyExplanation:
+        """Where a key stands, and why, and how new the copy is by which it is attempted."""
+        return explain(self.controller, None if self._world is None else self._world.primary, key)
 
-    def explain_text(self, key: str) -> Explanation:
-        """The same for a key as people write it: `namespace/name`, or the name of a cluster-scoped object."""
+    def explain_text(self, key: str) -> KeyExplanation:
+        """The same for a key as people write it: `namespace/name`, or the name of a cluster-scoped object.
+
+        Raises LookupError when nobody knows of such a key.
+        """
         namespace, _, name = key.rpartition("/")
-        return self.explain(Key(namespace or None, name))
+        found = self.explain(Key(namespace or None, name))
+        if found.uid is None and found.state == "at rest" and found.last_error is None:
+            raise LookupError(f"The controller {self.name} knows of no {key!r}; its copy: {found.informer}.")
+        return found
 
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment (a source for `ctl.runtime.metrics`)."""

@@ -1,6 +1,6 @@
 """What is noted about keys while they wait or fail: why they wait, and what went wrong last.
 
-Pure. Only keys that wait, are delayed or fail have notes: nothing is kept for a key at rest.
+Pure. Only keys that wait, are delayed or fail have notes: nothing is kept for a key at rest, but of some that were given up why.
 """
 
 from collections.abc import Hashable
@@ -10,6 +10,10 @@ from typing import Generic, TypeVar
 from .reconciler import ADDED, Reason
 
 K = TypeVar("K", bound=Hashable)
+
+
+REMEMBERED = 1000
+"""Of how many keys that were given up the errors are remembered: those that were given up last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class Notes(Generic[K]):
         # Why the key will be added later (`after`, `retry`): counts when nothing else asked for the attempt.
         self._later: dict[K, Reason] = {}
         self._failures: dict[K, Failure] = {}
+        # Of keys at rest, the oldest first.
+        self._given_up: dict[K, Failure] = {}
 
     def wants(self, key: K, reason: Reason) -> None:
         """Something asks for an attempt of the key."""
@@ -50,9 +56,18 @@ class Notes(Generic[K]):
         self._failures[key] = failure
 
     def recovered(self, key: K) -> None:
-        """An attempt of the key went well, or is given up."""
+        """An attempt of the key went well."""
         if self._failures:
             self._failures.pop(key, None)
+        if self._given_up:
+            self._given_up.pop(key, None)
+
+    def gave_up(self, key: K, failure: Failure) -> None:
+        """An attempt of the key failed for good; that is remembered for people who ask."""
+        self.recovered(key)
+        self._given_up[key] = failure
+        if len(self._given_up) > REMEMBERED:
+            del self._given_up[next(iter(self._given_up))]
 
     def reason(self, key: K) -> Reason | None:
         """Why the key waits; None when nothing is noted."""
@@ -60,8 +75,8 @@ class Notes(Generic[K]):
 
     def failure(self, key: K) -> Failure | None:
         """What went wrong last; None when the last attempt went well."""
-        return self._failures.get(key)
+        return self._failures.get(key) or self._given_up.get(key)
 
     def __len__(self) -> int:
         """How many notes there are."""
-        return len(self._reasons) + len(self._later) + len(self._failures)
+        return len(self._reasons) + len(self._later) + len(self._failures) + len(self._given_up)

@@ -17,7 +17,6 @@ _logger = logging.getLogger("ctl.controller")
 
 K = TypeVar("K", bound=Hashable)
 
-# A terminal error is over: nothing is kept for a key at rest.
 _NOTED = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.DEFERRED})
 
 RETRY, AFTER, RESUMED = Reason("retry"), Reason("after"), Reason("resumed")
@@ -148,6 +147,8 @@ class Worker(Generic[K]):
                 self._metrics.done(attempt.reason.trigger, now - attempt.reason.at)
         if error is not None and ending in _NOTED:
             self.notes.failed(key, Failure(repr(error), now))
+        elif ending is Ending.TERMINAL:
+            self.notes.gave_up(key, Failure(repr(error), now))
         delay = self._requeue(attempt, settlement.requeue, result)
         self._log(attempt, settlement, error, delay)
 

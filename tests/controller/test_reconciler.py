@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ctl.controller.notes import Failure, Notes
+from ctl.controller.notes import REMEMBERED, Failure, Notes
 from ctl.controller.reconciler import ADDED, Attempt, Reason, as_function
 from ctl.controller.result import Result
 
@@ -73,3 +73,14 @@ def test_nothing_is_kept_for_a_key_at_rest() -> None:
     notes.take("key")
     notes.recovered("key")
     assert len(notes) == 0
+
+
+def test_of_keys_that_were_given_up_the_last_errors_are_remembered() -> None:
+    notes: Notes[int] = Notes()
+    for key in range(REMEMBERED + 1):
+        notes.gave_up(key, Failure(f"{key}", 1.0))
+    assert len(notes) == REMEMBERED
+    assert notes.failure(0) is None
+    assert notes.failure(REMEMBERED) == Failure(f"{REMEMBERED}", 1.0)
+    notes.recovered(REMEMBERED)
+    assert notes.failure(REMEMBERED) is None

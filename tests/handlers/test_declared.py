@@ -187,7 +187,14 @@ async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(wor
         assert "TimeoutError" in slow["last_error"]
         assert (later["state"], later["priority"], later["reason"]) == ("delayed", 7, "after")
         assert 3000 < later["next_in"] <= 3600
-        assert (wrong["state"], wrong["last_error"]) == ("at rest", None)
+        assert wrong["state"] == "at rest"
+        assert "wrong for good" in wrong["last_error"]
+        assert wrong["uid"]
+        assert wrong["cached_version"] == wrong["written_version"] <= wrong["store_version"]
+        assert wrong["informer"].startswith("watching")
+        status, text = await site.get("/debug/explain?controller=notes&key=default/nobody")
+        assert status == 404
+        assert "The controller notes knows of no 'default/nobody'; its copy: watching" in text
 
 
 async def test_two_controllers_of_one_name_are_refused_at_the_start(world: World) -> None:
