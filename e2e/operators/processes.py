@@ -47,6 +47,14 @@ class Operator:
         self.process.send_signal(signum)
         return self.process.wait(STOP_SECONDS)
 
+    def worked(self) -> float:
+        """How long the process has been at work in all, in seconds of CPU time; 0 where the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self) -> None:
         """End it as a crash would."""
         self.process.kill()
