@@ -37,6 +37,15 @@ class Cadence:
             return self.cap
         return min(self.cap, max(self._gaps) * LENIENCE + MARGIN)
 
+    @property
+    def speaks(self) -> bool:
+        """Whether this server sends bookmarks: it was seen to."""
+        return self._will_speak
+
+    def stalled(self) -> None:
+        """A watch was silent for longer than the limit: what was taken for a rhythm may have been a burst, so more is waited next time."""
+        self._gaps = [min(2 * gap + MARGIN, self.cap) for gap in self._gaps]
+
     def opened(self) -> bool:
         """A watch began: its bookmarks have no relation to those of the one before.
 

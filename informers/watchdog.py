@@ -10,6 +10,8 @@ TICK = 15.0
 """The longest time between two looks at the clocks: a machine that slept is noticed this soon after it wakes."""
 GRACE = 1.0
 """Time to read what has arrived already, before the silence is believed: the loop itself may have stood still."""
+SHORTEST = 0.001
+"""The shortest time between two looks: timers may fire a moment early, which must not spin."""
 
 
 class Watchdog:
@@ -49,7 +51,7 @@ class Watchdog:
         left = limit - grace - clock.instant().since(self._heard)
         if left > 0:
             self._suspicious = False
-            self._arm(min(TICK, left))
+            self._arm(min(TICK, max(left, SHORTEST)))
         elif not self._suspicious:
             self._suspicious = True
             self._arm(grace)

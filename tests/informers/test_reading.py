@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import random
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -166,6 +167,40 @@ def test_the_rhythm_of_bookmarks_is_learned_and_never_longer_than_the_cap() -> N
     assert cadence.limit == 17.5
     cadence.bookmark(5000)
     assert cadence.limit == 90
+
+
+def test_a_burst_of_bookmarks_is_no_rhythm_for_long() -> None:
+    cadence = Cadence(90)
+    cadence.opened()
+    for now in (10, 10, 11):
+        cadence.bookmark(now)
+    assert cadence.limit == 6.25
+    limits = []
+    while cadence.limit < 90 and len(limits) < 10:
+        limits.append(cadence.limit)
+        cadence.stalled()
+        cadence.opened()
+    assert limits == sorted(limits)
+    assert len(limits) <= 5
+    for now in range(100, 500, 60):
+        cadence.bookmark(now)
+    assert cadence.limit == 80
+
+
+@pytest.mark.virtual_time
+async def test_the_watchdog_does_not_spin_just_before_its_limit() -> None:
+    """Sums of floats may fall short of the limit by less than a clock can tell; time stands still while the loop is busy."""
+    chance, loop = random.Random(1), asyncio.get_running_loop()
+    for _ in range(300):
+        barks: list[float] = []
+        limit, begun = chance.uniform(2, 90), loop.time()
+        with Watchdog(lambda limit=limit: limit, lambda barks=barks: barks.append(loop.time())) as watchdog:  # type: ignore[misc]
+            await asyncio.sleep(chance.uniform(0, limit / 2))
+            begun = watchdog.hear().monotonic
+            async with asyncio.timeout(200):
+                while not barks:  # noqa: ASYNC110 - the watchdog is what is looked at
+                    await asyncio.sleep(chance.uniform(0.1, 10))
+        assert limit - 0.01 <= barks[0] - begun <= limit + 1.01
 
 
 @pytest.mark.virtual_time
