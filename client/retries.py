@@ -1,6 +1,7 @@
 """Which attempts of a call are worth another, and when it is due."""
 
 import logging
+import math
 from collections.abc import Sized
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -70,7 +71,8 @@ class Run:
 def parse_retry_after(header: str, now: datetime) -> float | None:
     """Seconds from a Retry-After header: a number or a date (RFC 9110, 10.2.3); None when it is neither."""
     try:
-        return max(0.0, float(header))
+        seconds = float(header)
+        return max(0.0, seconds) if math.isfinite(seconds) else None
     except ValueError:
         pass
     try:

@@ -116,6 +116,8 @@ class Lifecycle:
         self._consistent = settings.consistent
         self._opened_at: float | None = None
         self._heard = False
+        self._from: str | None = None
+        self._doubted_at: float | None = None
         self._synced_at: float | None = None
         self._broken = 0
         self._silent = 0
@@ -146,6 +148,7 @@ class Lifecycle:
         """An action is carried out: shows in the phase unless there is trouble, which stays until an attempt succeeds."""
         self._opened_at = None
         self._heard = False
+        self._from = self.version
         if self.phase in {Phase.BACKING_OFF, Phase.PARKED}:
             return
         if isinstance(action, ListPage):
@@ -195,6 +198,9 @@ class Lifecycle:
         """The server accepted a watch. Tells whether that says something of its health: that refusals are over; else see `Cadence.opened`."""
         self._opened_at = now
         is_life = self.cadence.opened() or self.phase in {Phase.BACKING_OFF, Phase.PARKED}
+        if self.phase is Phase.BACKING_OFF:
+            # Who was away may have been restored from a backup: the first silence is asked about.
+            self._silent = max(self._silent, SILENT - 1)
         if self.version is not None:
             self._recovered(Phase.WATCHING, now)
         elif self.phase in {Phase.BACKING_OFF, Phase.PARKED}:
@@ -204,10 +210,22 @@ class Lifecycle:
     def progressed(self, version: str) -> None:
         """Events came, or a bookmark; the copy stands at this version."""
         self._heard = True
-        self._broken = 0
         self._silent = 0
+        if version != self.version:
+            self._broken = 0
         if self.version is not None:
             self.version = self._seen = version
+
+    def doubted(self, now: float) -> bool:
+        """Events came that are older than where the watch began: has the server gone back in time? Tells whether it is to be asked now.
+
+        It is not when it was asked lately: servers that repeat themselves do so again and again.
+        """
+        if self.version is None or (self._doubted_at is not None and now - self._doubted_at < self.cadence.cap):
+            return False
+        self._doubted_at = now
+        self._probing = True
+        return True
 
     def ended(self, now: float, random: float) -> None:
         """A watch came to its end, in order or cut off: the next begins where it stopped."""
@@ -223,10 +241,11 @@ class Lifecycle:
         if self.version is None:
             self._pages_next = True
             return
+        self.cadence.stalled()
         self._silent = 0 if self._heard else self._silent + 1
         if self._silent >= SILENT:
             # A watch from a version that the server has not reached is accepted and stays silent.
-            self._probing = self.cadence.is_known
+            self._probing = self.cadence.speaks
 
     # Failures.
 
@@ -302,13 +321,16 @@ class Lifecycle:
         return self._streams and not self._pages_next
 
     def _is_fruitless(self, now: float) -> bool:
-        if self._heard:
+        # What brings nothing but repetitions brings nothing.
+        if self._heard and (self.version is None or self.version != self._from):
             return False
         return self._opened_at is None or now - self._opened_at < self._settings.short_watch
 
     def _back_off(self, now: float, random: float, error: Exception) -> None:
         delay = self._delays.next(now, random)
-        self._delay = max(delay, error.retry_after or 0.0) if isinstance(error, APIError) else delay
+        # What a server may ask for has an end, and being deaf longer than a silent watch would be is too much to ask.
+        asked = min(error.retry_after or 0.0, self.cadence.cap) if isinstance(error, APIError) else 0.0
+        self._delay = max(delay, asked)
         self.error = error
         self._enter(Phase.PARKED if isinstance(error, PARKING) else Phase.BACKING_OFF, now)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ..client.errors import AccessError, APIError, Gone, RequestError
 from ..client.lists import ListOptions
-from ..client.objects import Object
+from ..client.objects import Object, version_order
 from ..client.watch import WatchEvent, WatchOptions
 from ..runtime import clock
 from .deltas import Delta
@@ -72,6 +72,8 @@ class Reflector:
         # Ends the open watch; None while there is none.
         self._interrupt: Callable[[], None] | None = None
         self._transform_failed = False
+        # Whether the open watch is ended to ask the server for its version.
+        self._doubting = False
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
@@ -196,7 +198,8 @@ class Reflector:
         except TimeoutError:
             if not guard.expired():
                 raise
-            if self._relists:
+            if self._relists or self._doubting:
+                self._doubting = False
                 return
             if until is not None and self._now() >= until:
                 lifecycle.ended(self._now(), self._random())
@@ -255,9 +258,13 @@ class Reflector:
 
     def _take(self, batch: list[WatchEvent]) -> None:
         store = self._store
-        bookmarks = store.bookmarks
+        bookmarks, stale, before = store.bookmarks, store.stale, store.resource_version
         deltas = store.apply(self._slim_events(batch))
         self.lifecycle.progressed(store.resource_version)
+        if store.stale != stale and _are_older(batch, before) and self.lifecycle.doubted(self._now()):
+            self._doubting = True
+            assert self._interrupt is not None
+            self._interrupt()
         bookmarks = store.bookmarks - bookmarks
         if bookmarks:
             self.metrics.bookmarks += bookmarks
@@ -315,6 +322,13 @@ class Reflector:
             _logger.warning("Following %s is interrupted and will be tried again: %s", self.name, _sentence(error))
         elif before in _TROUBLE:
             _logger.info("Following %s goes on.", self.name)
+
+
+def _are_older(batch: list[WatchEvent], than: str) -> bool:
+    """Whether an event is older than what the copy stood at before: a watch from there has no business to bring it."""
+    stood = version_order(than)
+    orders = [version_order(event.object.resource_version) for event in batch]
+    return stood is not None and any(order is not None and order < stood for order in orders)
 
 
 def _sentence(error: Exception | None) -> str:

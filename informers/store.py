@@ -106,7 +106,7 @@ class Store(Reader):
         obj = event.object
         if event.type == "BOOKMARK":
             self.bookmarks += 1
-            if not self._is_newer(obj.resource_version, version):
+            if not obj.resource_version or not self._is_newer(obj.resource_version, version):
                 return version
             for name, uid in self._overlays.outwaited():
                 self._deleted.pop(uid, None)
@@ -129,7 +129,9 @@ class Store(Reader):
             overlay.base = None if event.type == "DELETED" else obj
             if overlay.order is None and (overlay.base is None or not overlay.hides(obj)):
                 self._uncover(name)
-        return obj.resource_version if self._is_newer(obj.resource_version, version) else version
+        # Without a version an object can be shown; where to watch from is another question.
+        is_newer = bool(obj.resource_version) and self._is_newer(obj.resource_version, version)
+        return obj.resource_version if is_newer else version
 
     def _judge(self, event: Event, old: Object | None, deltas: list[Delta]) -> bool:
         """Tell subscribers what an event means to an object that was `old`; whether it changes the copy."""

@@ -72,6 +72,8 @@ def test_the_header_wins_over_the_details() -> None:
         ("Tue, 01 Jan 2030 00:00:10 GMT", 10.0),
         ("Tue, 01 Jan 2019 00:00:10 GMT", 0.0),
         ("soon", None),
+        ("inf", None),
+        ("nan", None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(header: str, seconds: float | None) -> None:

@@ -277,6 +277,64 @@ def test_servers_without_bookmarks_may_be_silent() -> None:
         assert isinstance(life.next(0.5), Watch)
 
 
+def test_who_comes_back_from_a_failure_and_is_silent_is_asked_at_once() -> None:
+    """A server that was restored from a backup was away before."""
+    life = watching(InformerSettings())
+    life.ended(100, 0.5)
+    act(life, 100)
+    life.failed(100, 0.5, RequestError("refused"))
+    assert isinstance(act(life, 100), Wait)
+    silent(life, 102)
+    assert act(life, 200) == Probe()
+
+
+def test_events_from_before_the_watch_are_asked_about_now_and_then() -> None:
+    life = watching()
+    assert life.doubted(10)
+    assert act(life, 10) == Probe()
+    life.probed("100")
+    assert isinstance(act(life, 10), Watch)
+    life.opened(10)
+    assert not life.doubted(99)
+    assert life.doubted(101)
+    assert act(life, 101) == Probe()
+    life.probed("90")
+    assert isinstance(act(life, 101), ListPage)
+
+
+def test_a_watch_that_repeats_itself_and_ends_is_opened_again_with_pauses() -> None:
+    life, now = watching(), 0.5
+    for _ in range(10):
+        life.progressed("100")
+        life.ended(now, 0.5)
+        wait = act(life, now)
+        assert isinstance(wait, Wait)
+        assert wait.seconds > 0.5
+        now += wait.seconds
+        assert isinstance(act(life, now), Watch)
+        life.opened(now)
+    life.progressed("101")
+    life.ended(now, 0.5)
+    assert isinstance(act(life, now), Watch)
+
+
+def test_what_repeats_itself_before_it_breaks_is_listed_anew() -> None:
+    life, now = watching(), 100.0
+    for _ in range(3):
+        life.progressed("100")
+        life.failed(now, 0.5, StreamBroken("no event"))
+        while isinstance(action := act(life, now), Wait):
+            now += action.seconds
+        life.opened(now)
+    assert isinstance(action, ListPage)
+
+
+def test_no_server_may_ask_for_deafness() -> None:
+    life = watching()
+    life.failed(100, 0.5, TooManyRequests(429, retry_after=86400.0))
+    assert act(life, 100) == Wait(90.0)
+
+
 @given(
     st.lists(
         st.sampled_from(

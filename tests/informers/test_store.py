@@ -255,6 +255,15 @@ def test_versions_that_are_no_numbers_are_trusted_in_their_order() -> None:
     assert not store.overlay(Object(b"{}", "ns", "a", "u1", "x-11")), "cannot be compared, so the watch is waited for"
 
 
+def test_what_has_no_version_is_shown_and_does_not_say_where_to_watch_from() -> None:
+    store = filled(make("a", 1, "u1"), version=7)
+    assert len(store.apply([WatchEvent("MODIFIED", Object(b"{}", "ns", "a", "u1", ""))])) == 1
+    store.apply([WatchEvent("BOOKMARK", Object(b"{}", None, "", "", ""))])
+    assert store.resource_version == "7"
+    assert len(store.apply([WatchEvent("MODIFIED", make("a", 8, "u1"))])) == 1
+    assert store.resource_version == "8"
+
+
 def test_what_is_no_event_of_an_object_is_counted_and_dropped() -> None:
     store = filled()
     assert store.apply([WatchEvent("WHATEVER", make("a", 101, "u1"))]) == []
