@@ -38,26 +38,29 @@ class Stage:
     async def run(self, activity: Activity) -> dict[str, Any]:
         """Run the handlers in order, again and again those that are to be retried; give the results by id.
 
+        Functions of one name in several modules share an id: each is called, and of their results the last one counts.
         The progress lives in memory only. Raises ActivityError when any handler failed for good, after all are done.
         """
         specs = self.registry.activities(activity)
         now = clock.now()
-        known: dict[str, Progress] = {spec.id: Progress(started=now) for spec in specs}
-        ended: dict[str, Outcome] = {}
+        known: dict[ActivitySpec, Progress] = {spec: Progress(started=now) for spec in specs}
+        ended: dict[ActivitySpec, Outcome] = {}
         while len(ended) < len(known):
             for spec in specs:
-                if spec.id not in ended and known[spec.id].due(clock.now()):
-                    outcome = await attempt(self._call(spec, activity, known[spec.id]), self.settings)
-                    known[spec.id] = known[spec.id].after(outcome, clock.now())
+                if spec not in ended and known[spec].due(clock.now()):
+                    outcome = await attempt(self._call(spec, activity, known[spec]), self.settings)
+                    known[spec] = known[spec].after(outcome, clock.now())
                     if outcome.final:
-                        ended[spec.id] = outcome
+                        ended[spec] = outcome
             left = [progress.delayed for progress in known.values() if not progress.finished]
             waits = [0.0 if when is None else (when - clock.now()).total_seconds() for when in left]
             await asyncio.sleep(max(0.0, min(waits, default=0.0)))
-        error = next((outcome.exception for outcome in ended.values() if outcome.exception is not None), None)
-        if error is not None:
-            raise ActivityError(activity, ended) from error
-        return {handler_id: outcome.result for handler_id, outcome in ended.items() if outcome.result is not None}
+        failed: dict[str, Outcome] = {spec.id: each for spec, each in ended.items() if each.exception is not None}
+        if failed:
+            outcomes: dict[str, Outcome] = {spec.id: outcome for spec, outcome in ended.items()}
+            outcomes |= failed
+            raise ActivityError(activity, outcomes) from next(iter(failed.values())).exception
+        return {spec.id: outcome.result for spec, outcome in ended.items() if outcome.result is not None}
 
     def _call(self, spec: ActivitySpec, activity: Activity, progress: Progress) -> Call:
         cause = ActivityCause(

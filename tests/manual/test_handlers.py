@@ -26,7 +26,7 @@ async def test_methods_of_an_instance_and_static_methods_are_handlers(world: Wor
             calls("static", {"name": name})
 
     ctl.on.create(KEX.plural)(Mine("a").handle)
-    ctl.on.create(KEX.plural)(Mine("b").handle)
+    ctl.on.create(KEX.plural, id="b")(Mine("b").handle)
     ctl.on.create(KEX.plural)(Mine.static)
     async with world.running():
         await world.create()
