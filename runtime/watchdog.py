@@ -2,12 +2,13 @@
 
 While one callback runs, nothing else of the loop does: no watch is read, no lease renewed, no probe answered. The loop
 ticks; the thread sees the ticks stay away. What is measured is the time of this process: when the whole process was stopped (by
-SIGSTOP, a debugger, a machine that slept or gave it no CPU) nobody is blamed. Code in C that keeps the interpreter's lock stops
-the thread too: it is noticed when the lock is free again.
+SIGSTOP, a debugger, a machine that slept) nobody is blamed, nor for the time in which the loop's thread could run and got no CPU (where the
+system tells that: Linux). Code in C that keeps the interpreter's lock stops the thread too: it is noticed when the lock is free again.
 """
 
 import asyncio
 import logging
+import os
 import sys
 import sysconfig
 import threading
@@ -65,11 +66,66 @@ NOBODY = Blame("", "something")
 
 @dataclass(slots=True)
 class _Gap:
-    """A time without turns: `beat` is the last tick, `began` when the next one was due, `ended` when it came."""
+    """A time without turns: `beat` is the last tick, `began` when the next one was due, `ended` when it came.
+
+    For `starved` seconds since the last tick this thread, or the loop's, got no CPU though it could have run.
+    """
 
     beat: float
     began: float
     ended: float
+    starved: float = 0.0
+
+
+class _Starving:
+    """How the thread that made this, and those that join, get the CPU; nothing is known where the system does not tell."""
+
+    def __init__(self) -> None:
+        self._files: list[int] = []
+        self._state = self._opened("stat")
+        self.join()
+
+    def _opened(self, name: str) -> int | None:
+        try:
+            return os.open(f"/proc/self/task/{threading.get_native_id()}/{name}", os.O_RDONLY)
+        except OSError:
+            return None
+
+    def join(self) -> None:
+        """Count the thread that calls this, too."""
+        file = self._opened("schedstat")
+        if file is not None:
+            self._files.append(file)
+
+    def used(self) -> tuple["_Used", ...]:
+        """Of each thread until now; from any thread."""
+        return tuple(_Used(*(int(word) / 1e9 for word in os.pread(file, 64, 0).split()[:2])) for file in self._files)
+
+    def since(self, before: tuple["_Used", ...]) -> float:
+        """For how long a thread has waited for a CPU since `before`, in seconds; the longest of them, as they may have at once."""
+        return max((now.waited - then.waited for now, then in zip(self.used(), before, strict=False)), default=0.0)
+
+    def is_waiting(self, before: tuple["_Used", ...], enough: float) -> bool:
+        """Whether the first thread could run now, and has not for so many seconds since `before`; what it waits now is in no sum yet."""
+        if self._state is None or not before:
+            return False
+        state = os.pread(self._state, 256, 0).rpartition(b") ")[2][:1]
+        return state == b"R" and self.used()[0].ran - before[0].ran < enough
+
+    def close(self) -> None:
+        """Count nobody any more."""
+        files, self._files = self._files, []
+        for file in files if self._state is None else [*files, self._state]:
+            os.close(file)
+        self._state = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """Of a thread, in seconds: what it had of a CPU, and for how long it waited for one."""
+
+    ran: float
+    waited: float
 
 
 class LoopWatchdog:
@@ -93,6 +149,8 @@ class LoopWatchdog:
         # Written by the loop, read by the thread: when the loop turned last, and late ticks that wait for a judgement.
         self._beat = 0.0
         self._due = 0.0
+        self._starving: _Starving | None = None
+        self._used: tuple[_Used, ...] = ()
         self._depth = 0
         self._late: deque[_Gap] = deque(maxlen=64)
         self._lags: deque[_Gap] = deque(maxlen=1024)
@@ -109,6 +167,8 @@ class LoopWatchdog:
         self._loop = loop
         _watched.setdefault(loop, []).append(self)
         self._beat = self._due = time.monotonic()
+        self._starving = _Starving()
+        self._used = self._starving.used()
         self._timer = loop.call_later(0.0, self._tick)
         target = _Watch(self, threading.get_ident())
         self._thread = threading.Thread(target=target.run, name="loop watchdog", daemon=True)
@@ -122,6 +182,9 @@ class LoopWatchdog:
             self._timer = None
         if self._thread is not None:
             self._thread.join(1.0)
+            # A thread that is still at work would find another file under the number.
+            if self._starving is not None and not self._thread.is_alive():
+                self._starving.close()
             self._thread = None
         if self._loop is not None:
             _watched.get(self._loop, []).remove(self)
@@ -131,12 +194,14 @@ class LoopWatchdog:
         assert self._loop is not None
         now = time.monotonic()
         period = self._period()
+        starving = self._starving
         if now - self._due > 0.001:
-            gap = _Gap(self._beat, self._due, now)
+            gap = _Gap(self._beat, self._due, now, 0.0 if starving is None else starving.since(self._used))
             self._lags.append(gap)
             if now - self._due > period:
                 self._late.append(gap)
         self._beat, self._due = now, now + period
+        self._used = () if starving is None else starving.used()
         # What is under the callback now is the loop, and who runs it. (uvloop's own frames are not to be seen.)
         self._depth = sum(1 for _ in _frames(sys._getframe().f_back))
         self._timer = self._loop.call_later(period, self._tick)
@@ -156,7 +221,18 @@ class LoopWatchdog:
         pauses = sum(
             max(0.0, min(gap.ended, pause.ended) - max(gap.began, pause.began)) for pause in tuple(self._pauses)
         )
-        return max(0.0, gap.ended - gap.began - pauses)
+        return max(0.0, gap.ended - gap.began - max(pauses, gap.starved))
+
+    def stood(self, resumed: float) -> float:
+        """For how long the loop has not turned, without what it got no CPU and what was before the process went on at `resumed`."""
+        starving, beat, used = self._starving, self._beat, self._used
+        starved = 0.0 if starving is None else starving.since(used)
+        seconds = time.monotonic() - beat - max(resumed - beat, starved, 0.0)
+        return seconds if beat == self._beat else 0.0
+
+    def is_starving(self, limit: float) -> bool:
+        """Whether the loop's thread could run now and only lacks a CPU; not if it had one for so long that it is a block."""
+        return self._starving is not None and self._starving.is_waiting(self._used, limit)
 
     def samples(self) -> Iterator[Sample]:
         """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""
@@ -191,6 +267,9 @@ class _Watch:
 
     def run(self) -> None:
         dog = self._dog
+        # While this thread has the interpreter's lock and no CPU, the loop has neither.
+        if dog._starving is not None:
+            dog._starving.join()
         while True:
             limit, period = dog._limit(), dog._period()
             if self._sleep(max(self._wait(limit, period), 0.002), max((limit or LIMIT) / 2, 0.1)):
@@ -204,7 +283,8 @@ class _Watch:
         if self._open is not None:
             return period
         seen = self._sight is not None and self._sight.beat == self._dog._beat
-        return max(self._dog._beat, self._resumed) + limit + (period if seen else 0.0) - time.monotonic()
+        left = limit + (period if seen else 0.0) - self._dog.stood(self._resumed)
+        return left if left > 0 else period
 
     def _sleep(self, seconds: float, tolerance: float) -> bool:
         """Sleep, and note when that took much longer than it should: then the process stood still. True: the end has come."""
@@ -220,9 +300,8 @@ class _Watch:
         return False
 
     def _look(self, limit: float, period: float) -> None:
-        beat = self._dog._beat
-        stood = time.monotonic() - max(beat, self._resumed)
-        if self._open is None and stood >= limit:
+        beat, stood = self._dog._beat, self._dog.stood(self._resumed)
+        if self._open is None and stood >= limit and not self._dog.is_starving(limit):
             if self._sight is None or self._sight.beat != beat:
                 self._sight = self._see(beat)
             if self._sight is not None and stood > limit + period:
@@ -231,7 +310,8 @@ class _Watch:
             gap = self._dog._late.popleft()
             seconds = self._dog._worth(gap)
             if self._open is not None and gap.ended > self._open.beat:
-                self._end(self._open, seconds)
+                # For so long at least, or it would not have been judged a block.
+                self._end(self._open, max(seconds, limit))
             elif seconds > limit:
                 sight = self._sight if self._sight is not None and self._sight.beat == gap.beat else None
                 sight = sight or _Sight(gap.beat, NOBODY, "a place that could not be seen in time")
@@ -260,9 +340,9 @@ class _Watch:
 
     def _end(self, sight: _Sight, seconds: float) -> None:
         self._open = None
-        self._dog.blocked[sight.blame.name] += seconds
         if self._speaks():
             _logger.warning("The event loop turns again. It was blocked for %.1f s by %s.", seconds, sight.blame.text)
+        self._dog.blocked[sight.blame.name] += seconds
 
     def _speaks(self) -> bool:
         loop = self._dog._loop

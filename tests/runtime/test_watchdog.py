@@ -2,18 +2,22 @@
 
 import asyncio
 import logging
+import os
 import queue
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
-from ctl.runtime.watchdog import Blame, LoopWatchdog
+from ctl.runtime.watchdog import Blame, LoopWatchdog, _Starving
 from ctl.testing.time import VirtualTimeLoop
 
-LIMIT = 0.05
+LIMIT = 0.2
 ENOUGH = 10.0
 
 
@@ -60,15 +64,16 @@ async def test_a_block_is_named_once_with_its_place_and_told_to_be_over(
     assert "guilty" in begun.rpartition(" in ")[2] or "<locals>.guilty" in begun
     assert "turns again" in ended
     assert dog.blocks == {"": 0, "guilty": 1}
-    assert LIMIT < dog.blocked["guilty"] < ENOUGH
-    assert dog.lag > LIMIT
+    assert LIMIT <= dog.blocked["guilty"] < ENOUGH
+    assert dog.lag > LIMIT / 2
 
 
 async def test_a_library_is_named_with_its_caller(dog: LoopWatchdog, caplog: pytest.LogCaptureFixture) -> None:
     mail: queue.Queue[None] = queue.Queue()
 
     def tell() -> None:
-        _wait(lambda: bool(dog.blocks[""]))
+        # On a busy machine the start of this thread may be a block of its own.
+        _wait(lambda: queue.__file__ in caplog.text)
         mail.put(None)
 
     thread = threading.Thread(target=tell)
@@ -88,6 +93,35 @@ async def test_a_loop_that_turns_or_has_nothing_to_do_is_left_alone(caplog: pyte
     dog.stop()
     assert "ctl.loop" not in {record.name for record in caplog.records}
     assert dog.blocks == {"": 0}
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this system does not tell who waits for a CPU")
+async def test_a_loop_that_gets_no_cpu_is_blamed_on_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    everywhere = os.sched_getaffinity(0)
+    one = {min(everywhere)}
+    # All on one CPU: each gets a part of it.
+    rivals = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]  # noqa: ASYNC220 (at once)
+    for rival in rivals:
+        os.sched_setaffinity(rival.pid, one)
+    os.sched_setaffinity(0, one)
+    starving, dog = _Starving(), LoopWatchdog(lambda: LIMIT, _accuse)
+    try:
+        dog.start()
+        before, end = starving.used(), time.monotonic() + ENOUGH
+        with caplog.at_level(logging.WARNING, "ctl.loop"):
+            while starving.since(before) < 10 * LIMIT and time.monotonic() < end:
+                sum(range(20_000))  # well below the limit, if it only had the CPU
+                await asyncio.sleep(0)
+        assert starving.since(before) >= 10 * LIMIT
+        assert not [record for record in caplog.records if record.name == "ctl.loop"]
+        assert sum(dog.blocks.values()) == 0
+    finally:
+        dog.stop()
+        starving.close()
+        os.sched_setaffinity(0, everywhere)
+        for rival in rivals:
+            rival.kill()
+            rival.wait()
 
 
 async def test_without_a_limit_nothing_is_a_block(caplog: pytest.LogCaptureFixture) -> None:
