@@ -11,6 +11,7 @@ import click
 from ..client.access import load_access
 from ..handlers.declaration.registry import get_default_registry
 from ..handlers.endpoints import parse_http
+from ..handlers.libraries import introduce
 from ..handlers.operator import operator
 from .alias import install_as_kopf
 from .controls import CLIControls
@@ -185,10 +186,13 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
     )
     for line in summary(controls.registry or get_default_registry(), start):
         logger.info("%s", line)
-    chosen = options.sandbox or options.kubeconfig or options.context
+    access = None
+    if options.sandbox or options.kubeconfig or options.context:
+        access = load_access(options.kubeconfig, options.context)
+        await introduce(options.context)
     await operator(
-        # Else the operator asks its login handlers, or looks where kubectl would.
-        access=load_access(options.kubeconfig, options.context) if chosen else None,
+        # Without one the operator asks its login handlers, or looks where kubectl would.
+        access=access,
         registry=controls.registry,
         settings=controls.settings,
         stop_flag=controls.stop_flag,

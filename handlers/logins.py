@@ -4,6 +4,7 @@ Each gives None where there is nothing to log in with, so that several can be de
 Kopf's: the `kubernetes` client and kubeconfig files 10, the asynchronous client 15, pykube and the service account 20.
 """
 
+import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,6 @@ def login_via_client(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
         from kubernetes import client, config
     except ImportError:
         return None
-    # The library changes a process-wide default otherwise, and with it whatever else uses it here.
     configuration = client.Configuration()
     try:
         config.load_incluster_config(configuration)
@@ -83,7 +83,9 @@ def login_via_client(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
             logger.debug("Client is configured via kubeconfig file.")
         except config.ConfigException as exc:
             raise LoginError("Cannot authenticate the client library neither in-cluster, nor via kubeconfig.") from exc
-    return _from_client(configuration, settings, priority=10)
+    # As Kopf leaves it: handlers make their clients without any configuration.
+    client.Configuration.set_default(configuration)
+    return _from_client(configuration, _header(configuration), settings, priority=10)
 
 
 async def login_via_async_client(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
@@ -102,7 +104,11 @@ async def login_via_async_client(*, logger: Any, settings: Any = None, **_: Any)
             logger.debug("Async client is configured via kubeconfig file.")
         except config.ConfigException as exc:
             raise LoginError("Cannot authenticate the async client neither in-cluster, nor via kubeconfig.") from exc
-    return _from_client(configuration, settings, priority=15)
+    client.Configuration.set_default(configuration)
+    header = _header(configuration)
+    # Later versions of the library refresh tokens on the way.
+    header = await header if inspect.isawaitable(header) else header
+    return _from_client(configuration, header, settings, priority=15)
 
 
 def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
@@ -143,11 +149,14 @@ def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
     )
 
 
-def _from_client(configuration: Any, settings: Any, *, priority: int) -> ConnectionInfo:
+def _header(configuration: Any) -> Any:
+    """What is to be sent as the Authorization; under which key depends on the library's version."""
+    key = "BearerToken" if "BearerToken" in configuration.api_key else "authorization"
+    return configuration.get_api_key_with_prefix(key)
+
+
+def _from_client(configuration: Any, header: str | None, settings: Any, *, priority: int) -> ConnectionInfo:
     # The libraries keep either a ready header value or a bare token, with its scheme beside it.
-    header = configuration.get_api_key_with_prefix("BearerToken") or configuration.get_api_key_with_prefix(
-        "authorization"
-    )
     scheme, _, token = (header or "").partition(" ")
     return ConnectionInfo(
         server=configuration.host,

@@ -31,6 +31,7 @@ from .execution.activities import Stage
 from .execution.lifecycles import get_default_lifecycle
 from .flags import Flag, raise_flag
 from .indices import Indices
+from .libraries import introduce
 from .login import LoginSource
 from .observation import Observation, Scope
 from .options import Options, check_options, served_namespaces, settings_with
@@ -147,7 +148,7 @@ class _Operator:
 
     async def _serve(self) -> None:
         settings = self.stage.settings
-        access = self.access or self._source()
+        access = self.access or await self._source()
         async with Client(access, client_settings(settings)) as client:
             rights = Rights(client)
             if not await self.wish.until(self._meet(access, client, rights)):
@@ -239,11 +240,13 @@ class _Operator:
         controllers.start()
         await authority.start()
 
-    def _source(self) -> Access | AccessSource:
+    async def _source(self) -> Access | AccessSource:
         registry = self.stage.registry
         if registry.activities(Activity.AUTHENTICATION):
             return LoginSource(lambda: self.stage.run(Activity.AUTHENTICATION))
-        return load_access()
+        access = load_access()
+        await introduce()
+        return access
 
 
 async def _greet(client: Client) -> None:

@@ -23,6 +23,7 @@ READERS_AND_WRITERS = {
     "client.access": "reads kubeconfig files",
     "client.incluster": "reads the mounted account",
     "client.tls": "reads certificates",
+    "handlers.libraries": "changes the import system",
     "handlers.logins": "reads kubeconfig files",
     "runtime.logs": "writes logs",
 }
