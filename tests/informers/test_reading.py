@@ -175,7 +175,7 @@ def test_a_burst_of_bookmarks_is_no_rhythm_for_long() -> None:
     for now in (10, 10, 11):
         cadence.bookmark(now)
     assert cadence.limit == 6.25
-    limits = []
+    limits: list[float] = []
     while cadence.limit < 90 and len(limits) < 10:
         limits.append(cadence.limit)
         cadence.stalled()
