@@ -26,6 +26,8 @@ from .settings import InformerSettings
 
 POISONED = 3
 """How often in a row a watch may break on the same version before the state is listed instead."""
+PATIENCE = 10
+"""How many times longer than a server asks to wait is waited at most."""
 SILENT = 2
 """How many watches in a row may say nothing at all before the server is asked whether it is where we think it is."""
 
@@ -330,7 +332,8 @@ class Lifecycle:
         delay = self._delays.next(now, random)
         # What a server may ask for has an end, and being deaf longer than a silent watch would be is too much to ask.
         asked = min(error.retry_after or 0.0, self.cadence.cap) if isinstance(error, APIError) else 0.0
-        self._delay = max(delay, asked)
+        # Who says when to come again is taken at the word, more or less: the delays grow for those who say nothing.
+        self._delay = max(min(delay, PATIENCE * asked), asked) if asked else delay
         self.error = error
         self._enter(Phase.PARKED if isinstance(error, PARKING) else Phase.BACKING_OFF, now)
 

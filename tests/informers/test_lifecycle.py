@@ -329,6 +329,21 @@ def test_what_repeats_itself_before_it_breaks_is_listed_anew() -> None:
     assert isinstance(action, ListPage)
 
 
+def test_a_server_that_says_when_to_come_again_is_not_left_alone_for_much_longer() -> None:
+    life, now = watching(), 100.0
+    life.ended(now, 0.5)
+    waits = []
+    for _ in range(10):
+        act(life, now)
+        life.failed(now, 0.5, TooManyRequests(429, retry_after=1.0))
+        wait = act(life, now)
+        assert isinstance(wait, Wait)
+        waits.append(wait.seconds)
+        now += wait.seconds
+    assert waits[:2] == [1.2000000000000002, 2.4000000000000004]
+    assert max(waits) == 10.0
+
+
 def test_no_server_may_ask_for_deafness() -> None:
     life = watching()
     life.failed(100, 0.5, TooManyRequests(429, retry_after=86400.0))
