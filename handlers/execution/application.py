@@ -5,6 +5,7 @@ repeats a handler rather than loses its result. Functions of `patch.fns` follow 
 hold only for the version they were computed for; then the commit is the records alone, after them.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -36,6 +37,8 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 Ops = Sequence[Mapping[str, Any]]
 
 VERSION_ATTEMPTS = 5
+BREATH = 0.2
+"""Seconds after an answer that was lost: a server that closes a connection after each answer is heard to do so before the next write."""
 
 
 class KeepsChanging(Exception):
@@ -169,6 +172,13 @@ class Writer:
             patch.fns[:] = [_status_of(list(patch.fns), self.logger)] if endpoint == MAIN else []
         return latest
 
+    async def _look_again(self, base: Object, exc: Exception) -> Object | None:
+        """The object after a write that has a question left."""
+        found = await self.read(base)
+        if isinstance(exc, RequestError):
+            await asyncio.sleep(BREATH)
+        return found
+
     async def _apply_part(self, base: Object, part: Ops, subresource: str | None) -> tuple[Object | None, bool]:
         """Send operations that hold for one version; give the newest version, and whether they are in it."""
         self.logger.debug("JSON-patching the %s with: %r", subresource or "resource", part)
@@ -177,7 +187,7 @@ class Writer:
         except (APIError, RequestError) as exc:
             if not _is_open(exc):
                 raise
-            found = await self.read(base)
+            found = await self._look_again(base, exc)
             if found is None or (is_outcome_unknown(exc) and _holds(found, base, part)):
                 return found, True
             if isinstance(exc, Invalid) and found.resource_version == base.resource_version:
@@ -261,7 +271,7 @@ class Writer:
             except (APIError, RequestError) as exc:
                 if not _is_open(exc):
                     raise
-                latest = await self.read(latest)
+                latest = await self._look_again(latest, exc)
         raise KeepsChanging(
             f"The finalizers of {self.resource!r} {base.key} could not be changed: the object changed under each of "
             f"{VERSION_ATTEMPTS} attempts. It will be tried again."
