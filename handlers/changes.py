@@ -355,6 +355,8 @@ class Changes:
         self.memory.carried = others(seen, essence)
         if current != essence or self.memory.carried:
             return AT_ONCE  # the way back, too, is a change to those who saw it
+        if self.env.registry.may_let_go(self.place.resource):
+            return AT_ONCE  # the finalizer may be needed for what was only, or may not be there for what is now
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None
 

@@ -17,7 +17,7 @@ from .declaration.registry import OperatorRegistry
 from .declaration.specs import ChangingSpec
 from .indices import Indices
 from .settings import OperatorSettings
-from .storage.baseline import Baseline
+from .storage.baseline import MARKED, Baseline
 from .storage.outside import outside_of
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
@@ -53,7 +53,7 @@ class Environment:
         """Remember an object of which a delta tells, if it is not known yet.
 
         What a newborn says of having been handled was copied from another object: nobody has handled this one yet. Who
-        comes into sight by a selector is no newborn.
+        comes into sight by a selector is no newborn. What names another uid was copied, whenever that was.
         """
         obj = delta.object
         known = self.memories.find(obj.uid)
@@ -69,6 +69,8 @@ class Environment:
             and self.registry.handles(resource).changing
             and self.baseline(resource).is_on(Body(obj.body()))
         )
+        if not copied and MARKED in obj.raw and self.registry.handles(resource).changing:
+            copied = self.baseline(resource).is_copied(Body(obj.body()))
         self.memories.recall(obj.uid, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
 
     async def load(self, obj: Object) -> None:
@@ -110,6 +112,7 @@ class Environment:
             self.registry.extra_fields(resource),
             largest=persistence.largest_annotation,
             plain_secrets=persistence.plain_secrets,
+            marks=persistence.uid_annotation,
             several=self.has_versions(resource),
         )
 

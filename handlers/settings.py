@@ -295,6 +295,9 @@ class PersistenceSettings(_Group):
     largest_annotation: int | None = None
     """The most bytes of one annotation of ours; above that a digest is kept. None: as the server limits them. Not known to
     Kopf, which does not understand what is kept then."""
+    uid_annotation: bool = False
+    """Keep the uid of an object beside its diff-base, in an annotation of ours: copies of it that were made while no operator
+    watched are known by it, and are new. Not known to Kopf, which leaves the annotation alone."""
     plain_secrets: bool = False
     """Copy the values of Secrets into the diff-base as they are, as Kopf does, instead of their hashes. Not known to Kopf."""
     consistency_timeout: float = 5.0

@@ -194,6 +194,14 @@ class OperatorRegistry:
             spec.requires_finalizer and prematch(spec, cause) for spec in self._changing.of(resource)
         )
 
+    def may_let_go(self, resource: Resource) -> bool:
+        """Whether an object whose deletion waits for a handler may be none of it once a change is handled.
+
+        Filters look at both sides of a change: of a field, or of anything in callbacks. Afterwards there is one side only.
+        """
+        guards = (spec for spec in self._changing.of(resource) if spec.requires_finalizer)
+        return any(spec.field is not None or spec.when is not None for spec in guards)
+
     def extra_fields(self, resource: Resource) -> frozenset[FieldPath]:
         """Fields that belong to the essence of the resource's objects because a handler looks at them."""
         watched, changed = self._watching.fields(resource), self._changing.fields(resource)

@@ -26,6 +26,14 @@ from .sizes import Room, withdraw
 DIGEST_KEY = "last-handled-digest"
 """The name of our annotation, with the prefix of the storage of diff-bases before it."""
 
+UID_KEY = "last-handled-uid"
+"""The name of the annotation that says whose the diff-base is, where settings ask for it."""
+
+_OURS = "last-handled-"
+
+MARKED = UID_KEY.encode()
+"""What the JSON of an object that has one contains."""
+
 RESTORING = (60.0, 3600.0)
 """A diff-base that somebody removes is put back: at once, then after the first of these many seconds, after twice as many,
 and so on up to the second. Who removes it each time is met by a write an hour, not by a fight."""
@@ -106,6 +114,7 @@ class Baseline:
     fields: frozenset[FieldPath]
     largest: int | None = None
     plain_secrets: bool = False
+    marks: bool = False
     several: bool = False
     """Whether several served versions of the resource have handlers. There is one diff-base for all of them: what the handlers
     of one saw is known to the process, and what the object says counts after a restart only."""
@@ -149,6 +158,8 @@ class Baseline:
         key = self._digest_key(body)
         if key in body.metadata.annotations:
             full.metadata.annotations[key] = None
+        if self.marks:
+            full.metadata.annotations[self._own_key(UID_KEY, body)] = body.metadata.uid
         if thrift == 0 and room.has(body, patch, full):
             compose(patch, full)
             return False
@@ -176,7 +187,8 @@ class Baseline:
         """Remove what was copied from another object: the diff-base, and the records of the handlers."""
         full = Patch()
         self.diffbase.store(body=body, patch=full, essence={})
-        full.metadata.annotations[self._digest_key(body)] = ""
+        for name in (DIGEST_KEY, UID_KEY):
+            full.metadata.annotations[self._own_key(name, body)] = ""
         withdraw(full, body, patch)
         for handler_id in ids:
             self.progress.purge(key=handler_id, body=body, patch=patch)
@@ -187,6 +199,11 @@ class Baseline:
             return self._digest_key(body) in body.metadata.annotations or self.diffbase.fetch(body=body) is not None
         except StoredStateError:
             return False
+
+    def is_copied(self, body: Body) -> bool:
+        """Whether an object says itself that what it says of having been handled is about another one."""
+        uid = body.metadata.annotations.get(self._own_key(UID_KEY, body))
+        return uid is not None and uid != body.metadata.uid
 
     def own(self, body: Body, names: Collection[str]) -> set[str]:
         """Which annotations with these names are no part of an object's essence: records, baselines, and what is like them."""
@@ -206,9 +223,9 @@ class Baseline:
 
     def _comparable(self, essence: BodyEssence, body: Body) -> BodyEssence:
         annotations = (essence.get("metadata") or {}).get("annotations")
-        if annotations and (key := self._digest_key(body)) in annotations:
+        if annotations and any(_OURS in name for name in annotations):
             essence = dict(essence)
-            StanzaCleaning.remove_annotations(essence, {key})
+            StanzaCleaning.remove_annotations(essence, {self._own_key(name, body) for name in (DIGEST_KEY, UID_KEY)})
             StanzaCleaning.remove_empty_stanzas(essence)
         essence = self.progress.clear(essence=essence)
         return essence if self.plain_secrets else seal(essence, body)
@@ -218,8 +235,11 @@ class Baseline:
         return _prefix(self.diffbase) or DEFAULT_PREFIX
 
     def _digest_key(self, body: Body) -> str:
+        return self._own_key(DIGEST_KEY, body)
+
+    def _own_key(self, name: str, body: Body) -> str:
         forming = self.diffbase if isinstance(self.diffbase, KeyForming) else KeyForming(prefix=self._prefix)
-        return forming.usable_keys(DIGEST_KEY, body=body)[0]
+        return forming.usable_keys(name, body=body)[0]
 
     def _fetch_digest(self, body: Body) -> bytes | None:
         key = self._digest_key(body)

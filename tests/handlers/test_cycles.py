@@ -448,6 +448,56 @@ async def test_an_object_that_stops_matching_while_it_is_deleted_is_released(wor
         await world.gone()
 
 
+@pytest.mark.parametrize(
+    ("value", "there", "then"), [(ctl.ABSENT, None, "x"), (ctl.PRESENT, "x", None), ("x", "x", "y"), (None, "x", None)]
+)
+async def test_the_finalizer_goes_with_the_field_that_a_deletion_is_for(
+    world: World, calls: Calls, value: Any, there: Any, then: Any
+) -> None:
+    @ctl.on.delete(KEX.plural, field="spec.mark", value=value, id="delete")
+    async def delete(**kwargs: Any) -> None:
+        calls("delete", kwargs)
+
+    def is_held() -> bool:
+        return FINALIZER in world.get()["metadata"].get("finalizers", ())
+
+    async with world.running():
+        await world.create(spec={"field": "value", **({"mark": there} if there else {})})
+        await world.until(is_held)
+        await rest()
+        assert is_held()
+        # Nobody touches the object after this, so nothing else could tell the operator to look again.
+        await world.patch({"spec": {"mark": then}})
+        await world.until(lambda: not is_held())
+        await world.patch({"spec": {"mark": there}})
+        await world.until(is_held)
+        await rest()
+        written = len(world.writes())
+        await rest(60)
+        assert (is_held(), len(world.writes())) == (True, written)
+        await world.delete()
+        await world.gone()
+    assert calls.names == ["delete"]
+
+
+async def test_the_finalizer_goes_when_a_handler_has_made_its_callback_false(world: World, calls: Calls) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> None:
+        patch.status["free"] = True
+
+    @ctl.on.delete(KEX.plural, when=lambda status, **_: not status.get("free"), id="delete")
+    async def delete(**kwargs: Any) -> None:
+        calls("delete", kwargs)
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+        assert not world.get()["metadata"].get("finalizers")
+        await world.delete()
+        await world.gone()
+    assert not calls
+
+
 async def test_values_old_and_new_filter_changes(world: World, calls: Calls) -> None:
     @ctl.on.update(KEX.plural, id="to-b", field="spec.field", new="b")
     async def to_b(**_: Any) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 import ctl
 
-from .world import KEX, LAST, Calls, P, World, rest
+from .world import KEX, LAST, Calls, P, World, quick, rest
 
 pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
 
 DIGEST = f"{P}/last-handled-digest"
+UID = f"{P}/last-handled-uid"
 
 
 @pytest.fixture(autouse=True)
@@ -205,3 +206,52 @@ async def test_a_digest_of_another_uid_is_no_digest(world: World, calls: Calls) 
         await world.until(lambda: len(calls) == 3)
         await rest()
     assert sorted(name.split()[0] for name in calls.names) == ["create", "create", "resume"]
+
+
+async def test_copies_made_while_nobody_watched_are_new_where_the_uid_is_kept(world: World, calls: Calls) -> None:
+    marking, names = quick(), [f"o{number}" for number in range(20)]
+    marking.persistence.uid_annotation = True
+    await world.create("kopfs", annotations={LAST: '{"spec":{"field":"value"}}'})
+    async with world.running(settings=marking):
+        await world.create("source")
+        await world.until(lambda: UID in world.annotations("source"))
+        await world.patch({"spec": {"field": "changed"}}, "source")
+        await world.until(lambda: calls.count("update source") == 1)
+        await rest()
+    copied = world.annotations("source")
+    assert set(copied) == {LAST, UID}
+    assert json.loads(copied[LAST]) == {"spec": {"field": "changed"}}
+    assert copied[UID] == world.get("source")["metadata"]["uid"]
+    written, called = len(world.writes()), len(calls)
+    assert written == 2
+    for name in names:
+        spec = {"field": "changed" if len(name) > 2 else "mine"}
+        record = {f"{P}/create": json.dumps({"started": "2020-01-01T00:00:00+00:00", "success": True})}
+        await world.create(name, spec, annotations={**copied, **(record if len(name) > 2 else {})})
+    # Whether the setting is on now plays no part: what an object says of another is no news about it.
+    again = quick()
+    again.persistence.uid_annotation = True
+    for settings in (quick(), again):
+        async with world.running(settings=settings):
+            await rest(60)
+    told = calls.names[called:]
+    assert sorted(name for name in told if name.startswith("create")) == sorted(
+        f"create {world.get(name)['metadata']['uid']}" for name in names
+    )
+    assert not [name for name in told if name.startswith("update")]
+    assert len(world.writes()) == written + len(names)
+    assert all(set(world.annotations(name)) == {LAST} for name in names)
+    assert set(world.annotations("kopfs")) == {LAST}
+
+
+async def test_without_the_annotation_copies_made_while_nobody_watched_count_as_handled(
+    world: World, calls: Calls
+) -> None:
+    async with world.running():
+        await world.create("source")
+        await world.handled("source")
+    await world.create("copy", annotations=world.annotations("source"))
+    async with world.running():
+        await rest(60)
+    assert sorted(calls.names[1:]) == ["resume copy", "resume source"]
+    assert len(world.writes()) == 1

@@ -84,6 +84,7 @@ PROOFS = {
     "persistence.progress_storage": "test_the_finalizer_and_the_storages",
     "persistence.diffbase_storage": "test_the_finalizer_and_the_storages",
     "persistence.largest_annotation": "test_no_annotation_is_written_above_the_limit_that_was_set",
+    "persistence.uid_annotation": "test_copies_made_while_nobody_watched_are_new_where_the_uid_is_kept",
     "persistence.plain_secrets": "test_kopfs_way_can_be_had",
     "persistence.consistency_timeout": "test_patience_with_the_watch",
     "persistence.checkpoint_interval": "test_checkpoints_come_when_they_are_asked_for",
