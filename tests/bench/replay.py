@@ -178,7 +178,8 @@ class Replay:
         if "sendInitialEvents" in query:
             await self._send(writer, ((b"ADDED", at, FIRST + at) for at in range(len(self._templates))))
             bookmark = {"resourceVersion": str(self._version), "annotations": {"k8s.io/initial-events-end": "true"}}
-            event = {"type": "BOOKMARK", "object": {"kind": KIND, "metadata": bookmark}}
+            mark = {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "metadata": bookmark}
+            event = {"type": "BOOKMARK", "object": mark}
             self._chunk(writer, json.dumps(event, separators=(",", ":")).encode() + b"\n")
         await writer.drain()
         if int(query.get("resourceVersion") or self._version) <= self._version:
