@@ -7,7 +7,7 @@ async def reconcile(key: Key, context: Context) -> Result | None: ...
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from ..client.resources import Key
 from ..client.rest import Client
@@ -22,12 +22,25 @@ from .context import Context
 from .gating.gates import Gate
 from .plans import Feed, Look, Options, Plan
 from .predicates import Predicate
+from .reconciler import as_function
 from .result import Result
 from .triggers import Trigger
 
 T = TypeVar("T")
 
-Reconciles = Callable[[Key, Context], Awaitable[Result | None]]
+Reconciles = (
+    Callable[[Key, Context], Awaitable[Result | None] | Result | None] | Callable[[Key], Awaitable[Result | None]]
+)
+"""A function that reconciles. One that is not async runs in the event loop as well, and so must not wait for anything."""
+
+
+class ReconcilesObjects(Protocol):
+    """A reconciler as an object, for those that have a state or parts of their own."""
+
+    async def reconcile(self, key: Key, context: Context, /) -> Result | None:
+        """Bring the world into the state that the object of the key asks for; see `Reconciler` for what may be relied on."""
+
+
 Source = AsyncIterable[T] | Callable[[], AsyncIterable[T]]
 """Something that tells items; a function that gives it, where a controller may be built more than once."""
 
@@ -112,9 +125,12 @@ class Blueprint:
         chosen = tuple(dict.fromkeys([*namespaces, *([namespace] if namespace is not None else [])]))
         return self._with(namespaces=chosen or None, selector=selector)
 
-    def reconciles(self, function: Reconciles) -> "Assembly":
-        """The sentence's end: what brings one object into the state that it asks for."""
-        return Assembly(self.plan, function)
+    def reconciles(self, function: Reconciles | ReconcilesObjects) -> "Assembly":
+        """The sentence's end: what brings one object into the state that it asks for, a function or an object with `reconcile`.
+
+        Raises TypeError for what cannot be called with a key and a context, nor with a key alone.
+        """
+        return Assembly(self.plan, as_function(cast("Any", function)))
 
     def _looking(self, look: Look) -> "Blueprint":
         return replace(self, plan=replace(self.plan, looks=(*self.plan.looks, look)))
@@ -148,7 +164,7 @@ class Assembly:
     """A controller that is complete but for the cluster."""
 
     plan: Plan
-    function: Reconciles
+    function: Callable[[Key, Any], Awaitable[Result | None] | Result | None]
 
     @property
     def name(self) -> str:

@@ -51,7 +51,7 @@ class BuiltController:
     def __init__(
         self,
         plan: Plan,
-        function: Callable[[Key, Context], Awaitable[Result | None]],
+        function: Callable[[Key, Context], Awaitable[Result | None] | Result | None],
         client: Client,
         factory: Factory,
         *,
@@ -189,7 +189,9 @@ class BuiltController:
         context, doing = Context(self._world, attempt), situation.get()
         if isinstance(doing, Attempting):
             doing.about = context.reference
-        return await self._function(key, context)
+        returned = self._function(key, context)
+        # A plain function has done its work already.
+        return returned if returned is None or isinstance(returned, Result) else await returned
 
     def explain(self, key: Key) -> KeyExplanation:
         """Where a key stands, and why, and how new the copy is by which it is attempted."""

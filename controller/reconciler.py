@@ -67,7 +67,8 @@ Reconcile = Callable[[K, Attempt[K]], Awaitable[Result | None]]
 def as_function(reconciler: "Reconciler[K] | Callable[..., Awaitable[Result | None]]") -> Reconcile[K]:
     """Take a reconciler in any of its forms: an object with `reconcile`, a function of key and attempt, a function of the key.
 
-    Raises TypeError for anything that cannot be called with one or two arguments.
+    The builder's reconcilers get a context in the place of the attempt. Raises TypeError for anything that cannot be called with one or
+    two arguments.
     """
     function = getattr(reconciler, "reconcile", reconciler)
     if not callable(function):
@@ -80,7 +81,9 @@ def as_function(reconciler: "Reconciler[K] | Callable[..., Awaitable[Result | No
         return function
     if _takes(signature, 1):
         return lambda key, _: function(key)
-    raise TypeError(f"A reconciler takes a key, or a key and an attempt; {function!r} takes {signature}.")
+    raise TypeError(
+        f"A reconciler takes a key, or a key and an attempt (the context, if it is given to ctl.controller); {function!r} takes {signature}."
+    )
 
 
 def _takes(signature: inspect.Signature, count: int) -> bool:

@@ -51,6 +51,15 @@ class Attempting:
         return fields
 
 
+def _checked(returned: object) -> Result | None:
+    if returned is None or isinstance(returned, Result):
+        return returned
+    raise TypeError(
+        f"A reconciler returns None, or Result(after=...) to be called again; this one has returned {returned!r}. What it has done is done; "
+        "the attempt counts as failed."
+    )
+
+
 class Worker(Generic[K]):
     """Makes the attempts of one controller; any number of them at once, each in a task of its own.
 
@@ -91,13 +100,14 @@ class Worker(Generic[K]):
         timed_out = cut = False
         try:
             if self._timeout is None:
-                result = await self._reconcile(key, attempt)
+                returned = await self._reconcile(key, attempt)
             else:
                 async with asyncio.timeout(self._timeout) as limit:
                     try:
-                        result = await self._reconcile(key, attempt)
+                        returned = await self._reconcile(key, attempt)
                     finally:
                         timed_out = limit.expired()
+            result = _checked(returned)
         except asyncio.CancelledError as exc:
             task = asyncio.current_task()
             # A cancellation that nobody asked this task for is an error of the reconciler's own doing.
@@ -114,8 +124,11 @@ class Worker(Generic[K]):
             ending = classify(result, error, timed_out=timed_out and isinstance(error, TimeoutError), cut=cut)
             if result is not None and result.error is not None:
                 error = result.error
-            self._settle(attempt, ending, result, error, now())
-            self._queue.done(key)
+            try:
+                self._settle(attempt, ending, result, error, now())
+            finally:
+                # Whatever a limiter of the user's raises: a key that is never done would never be attempted again.
+                self._queue.done(key)
 
     def skip(self, key: K) -> None:
         """Put a key back that was got from the queue and not attempted: its attempt was cancelled before it began."""

@@ -183,6 +183,41 @@ async def test_other_resources_predicates_and_options(client: Client) -> None:
     assert {trigger for _, trigger in seen} == {"secrets.v1", "deployments.v1.apps"}
 
 
+async def test_reconcilers_are_functions_or_objects(client: Client) -> None:
+    seen: list[str] = []
+
+    class Thing:
+        async def reconcile(self, key: Key, context: Context) -> Result | None:
+            seen.append(f"object {key.name} {context.reason.change}")
+            return None
+
+    async def of_the_key(key: Key) -> None:
+        seen.append(f"key {key.name}")
+
+    def plain(key: Key, context: Context) -> Result | None:
+        seen.append(f"plain {key.name} {context.attempt.number}")
+        return Result(after=100) if len(seen) < 5 else None
+
+    await client.create(CONFIGMAPS, {"metadata": {"name": "one", "namespace": "default"}})
+    blueprint = control("configmaps")
+    async with contextlib.AsyncExitStack() as stack:
+        for assembly in (blueprint.reconciles(Thing()), blueprint.reconciles(of_the_key), blueprint.reconciles(plain)):
+            await stack.enter_async_context(running(client, assembly))
+        await asyncio.sleep(10)
+        assert sorted(seen) == ["key one", "object one ADDED", "plain one 1"]
+        await asyncio.sleep(100)
+        assert seen[3:] == ["plain one 1"]
+
+
+def test_what_cannot_reconcile_is_refused_where_it_is_said() -> None:
+    def too_many(key: Key, context: Context, more: str) -> None: ...
+
+    with pytest.raises(TypeError, match="takes a key, or a key and an attempt"):
+        control("configmaps").reconciles(too_many)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="has a method `reconcile`; got 5"):
+        control("configmaps").reconciles(5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["unicorns", "unicorns.apps", "deployments.nowhere.example"])
 async def test_an_unknown_resource_is_named(client: Client, name: str) -> None:
     factory = Factory(client)

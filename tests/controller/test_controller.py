@@ -161,6 +161,32 @@ async def test_a_terminal_error_is_not_repeated_and_forgets_the_key(caplog: pyte
     assert "it is hopeless" in caplog.text
 
 
+async def test_what_is_no_result_is_an_error_and_the_key_is_attempted_again() -> None:
+    log = Log({"requeue": True})
+    controller: Controller[str] = Controller("test", log, queue=_queue())
+    async with running(controller):
+        controller.queue.add("a")
+        await asyncio.sleep(1)
+        assert "returned {'requeue': True}" in str(controller.explain("a").last_error)
+        await asyncio.sleep(10)
+        assert log.times == [0, 8]
+        assert controller.running == ()
+
+
+async def test_a_limiter_that_fails_holds_up_nobody() -> None:
+    class Broken(Exponential[str]):
+        def when(self, key: str, now: float, random: float) -> float:
+            raise ZeroDivisionError
+
+    log = Log(ValueError("wrong"))
+    controller: Controller[str] = Controller("test", log, queue=RateLimitingQueue("test", limiter=Broken()))
+    async with running(controller):
+        for _ in range(2):
+            controller.queue.add("a")
+            await asyncio.sleep(1)
+        assert log.keys == ["a", "a"]
+
+
 async def test_an_attempt_has_a_deadline() -> None:
     log = Log(work=50)
     controller: Controller[str] = Controller("test", log, queue=_queue(), timeout=30)

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from ctl.controller.result import Result, TerminalError
@@ -49,3 +51,12 @@ def test_the_table(ending: Ending, forget: bool, requeue: Requeue, label: str | 
 def test_a_result_looks_forward() -> None:
     with pytest.raises(ValueError, match="after=-1"):
         Result(after=-1)
+    with pytest.raises(ValueError, match="after=nan"):
+        Result(after=math.nan)
+
+
+def test_a_result_is_of_numbers() -> None:
+    with pytest.raises(TypeError, match="after='60'"):
+        Result(after="60")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="priority='high'"):
+        Result(after=1, priority="high")  # type: ignore[arg-type]
