@@ -4,8 +4,9 @@ import contextlib
 from collections.abc import Iterator
 
 import click
+import msgspec
 
-from ..client.errors import AccessError, APIError, RequestError, Unauthorized
+from ..client.errors import AccessError, APIError, NoAccessError, RequestError, Unauthorized
 from ..controller.httpserver import AddressError
 from ..handlers.authority import StillActing
 from ..handlers.errors import LoginError
@@ -27,6 +28,8 @@ def explained() -> Iterator[None]:
     """
     try:
         yield
+    except NoAccessError as exc:
+        raise Failure(f"{exc} To try an operator without a cluster: ctl run --sandbox.") from exc
     except (
         AccessError,
         AddressError,
@@ -41,6 +44,10 @@ def explained() -> Iterator[None]:
             f"The server refuses the credentials: {exc}. Check the user of the kubeconfig's context, or log in again."
         ) from exc
     except RequestError as exc:
+        if isinstance(exc.__cause__, msgspec.MsgspecError):
+            raise Failure(
+                f"What answers there is no Kubernetes API: {exc} Check the server's address in the kubeconfig's context."
+            ) from exc
         raise Failure(f"The server cannot be reached: {exc}") from exc
     except APIError as exc:
         raise Failure(f"The server refused a request that the operator cannot do without: {exc}") from exc

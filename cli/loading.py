@@ -65,7 +65,9 @@ def _load_file(number: int, path: str) -> None:
     try:
         spec.loader.exec_module(module)
     except Exception as exc:
-        raise LoadingError(f"{path} could not be loaded ({type(exc).__name__}, see above).", exc) from None
+        raise LoadingError(
+            f"{path} could not be loaded ({type(exc).__name__}, see above).{_advice(exc)}", exc
+        ) from None
 
 
 def _load_module(name: str) -> None:
@@ -74,14 +76,23 @@ def _load_module(name: str) -> None:
     except ModuleNotFoundError as exc:
         if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
             raise LoadingError(
-                f"The module {name} could not be loaded (ModuleNotFoundError, see above).", exc
+                f"The module {name} could not be loaded (ModuleNotFoundError, see above).{_advice(exc)}", exc
             ) from None
         raise click.UsageError(
             f"There is no module {exc.name}. Looked for in the current folder {Path.cwd()}, on PYTHONPATH, and among what is "
             f"installed for {sys.executable}."
         ) from None
     except Exception as exc:
-        raise LoadingError(f"The module {name} could not be loaded ({type(exc).__name__}, see above).", exc) from None
+        raise LoadingError(
+            f"The module {name} could not be loaded ({type(exc).__name__}, see above).{_advice(exc)}", exc
+        ) from None
+
+
+def _advice(exc: Exception) -> str:
+    """What to do next, where that is not said by the traceback."""
+    if isinstance(exc, ModuleNotFoundError):
+        return f" Install what it imports for {sys.executable}, or mend the import."
+    return ""
 
 
 def _users_traceback(exc: BaseException) -> traceback.TracebackException:

@@ -8,7 +8,7 @@ import yaml
 
 from .credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
 from .endpoint import Access, Constant, Credentials
-from .errors import AccessError
+from .errors import AccessError, NoAccessError
 from .incluster import incluster_access, is_in_cluster
 from .kubeconfig import Document, Kubeconfig, Selection, User
 
@@ -33,7 +33,7 @@ def load_access(kubeconfig: str | Path | None = None, context: str | None = None
         return incluster_access()
     home = HOME_CONFIG.expanduser()
     if not home.exists():
-        raise AccessError(
+        raise NoAccessError(
             f"No way to a Kubernetes server was found: $KUBECONFIG is not set, {home} does not exist, and there is no "
             "service account mounted. Set KUBECONFIG to a file, or run in a pod."
         )

@@ -13,6 +13,10 @@ class AccessError(Exception):
     """The way to a server is missing or unusable; the message names the thing, what was found and the next step."""
 
 
+class NoAccessError(AccessError):
+    """No way to a server is configured anywhere."""
+
+
 class APIError(Exception):
     """The server refused a request, or ended a watch with an ERROR event.
 

@@ -230,14 +230,19 @@ class Transport:
         host = URL(access.server).authority
         maybe = sent.maybe or (access.session is not None and not isinstance(error, aiohttp.ClientConnectorError))
         if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)):
-            reason = getattr(error, "certificate_error", None) or error
+            reason = getattr(error, "certificate_error", None) or _plainly(error)
+            is_plain = "WRONG_VERSION_NUMBER" in str(reason)
             raise RequestError(
-                f"{what}: no trusted connection to {host} ({access.origin}): {reason}. Check the certificate authority, "
-                "the client certificate and the server's name in that configuration.",
+                f"{what}: no trusted connection to {host} ({access.origin}): "
+                + (
+                    "no TLS is spoken there. Check the port of the server, or whether its address should begin with http://."
+                    if is_plain
+                    else f"{reason}. Check the certificate authority, the client certificate and the server's name in that configuration."
+                ),
                 retriable=not isinstance(error, aiohttp.ClientConnectorCertificateError),
             ) from error
         if not maybe:
-            found = "it took too long" if isinstance(error, TimeoutError) else error
+            found = "it took too long" if isinstance(error, TimeoutError) else _plainly(error)
             raise RequestError(
                 f"{what}: no connection to {host} ({access.origin}): {found}. Is the server running and reachable there?"
             ) from error
@@ -258,3 +263,8 @@ def _environment_proxy(url: URL) -> str | None:
     if urllib.request.proxy_bypass(url.host or ""):
         return None
     return urllib.request.getproxies().get(url.scheme)
+
+
+def _plainly(error: Exception) -> str:
+    """What the system said, without the library's own words about it."""
+    return getattr(error, "strerror", None) or str(error)

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from aiohttp import web
 
 from ctl.client.access import load_access
 from ctl.client.resources import Resource
@@ -214,6 +215,47 @@ async def test_an_unreachable_server_is_one_sentence(nobody: str, tmp_path: Path
     assert "Traceback" not in run.output
     assert run.lines[-1].startswith("Error: The server cannot be reached: ")
     assert nobody in run.lines[-1]
+    assert " object at 0x" not in run.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "said"),
+    [
+        ("http", "What answers there is no Kubernetes API: "),
+        (
+            "https",
+            "no TLS is spoken there. Check the port of the server, or whether its address should begin with http://.",
+        ),
+    ],
+)
+async def test_a_wrong_port_is_one_sentence(scheme: str, said: str, tmp_path: Path) -> None:
+    async def page(request: web.BaseRequest) -> web.Response:
+        return web.Response(text="<html>", content_type="text/html")
+
+    runner = web.ServerRunner(web.Server(page))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        (tmp_path / "config").write_text(config(f"{scheme}://127.0.0.1:{port}"))
+        async with command("run", "-A", "--kubeconfig", tmp_path / "config", operator(tmp_path)) as run:
+            assert await run.end() == 1
+    finally:
+        await runner.cleanup()
+    assert "Traceback" not in run.output
+    assert run.lines[-1].startswith("Error: ")
+    assert said in run.lines[-1]
+
+
+async def test_what_is_not_installed_is_told_with_where_to_install_it(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text("import nowhere_installed")
+    async with command("run", "-A", path) as run:
+        assert await run.end() == 1
+    assert run.lines[-1].startswith(
+        f"Error: {path} could not be loaded (ModuleNotFoundError, see above). Install what it imports for "
+    )
 
 
 async def test_a_refused_token_is_one_sentence_without_the_token(tmp_path: Path) -> None:
