@@ -28,6 +28,8 @@ POISONED = 3
 """How often in a row a watch may break on the same version before the state is listed instead."""
 PATIENCE = 10
 """How many times longer than a server asks to wait is waited at most."""
+UNENDED = 2
+"""How many streamed lists in a row may come to no end before the server is taken for one that has none, and is listed in pages for good."""
 SILENT = 2
 """How many watches in a row may say nothing at all before the server is asked whether it is where we think it is."""
 
@@ -111,6 +113,7 @@ class Lifecycle:
         self._delay: float | None = None
         self._streams = settings.stream_lists
         self._pages_next = False
+        self._unended = 0
         self._continue: str | None = None
         self._limit: int | None = settings.page_size
         self._restarted = False
@@ -172,6 +175,7 @@ class Lifecycle:
 
     def streamed(self, now: float, version: str) -> None:
         """The bookmark that ends a streamed list came; the stream goes on as a watch."""
+        self._unended = 0
         self.cadence.streamed()
         self._synced(now, version)
         self._recovered(Phase.WATCHING, now)
@@ -242,6 +246,8 @@ class Lifecycle:
         """A watch was silent for too long: the next begins where it stopped, or as pages if it was to be a list."""
         if self.version is None:
             self._pages_next = True
+            self._unended += 1
+            self._streams = self._streams and self._unended < UNENDED
             return
         self.cadence.stalled()
         self._silent = 0 if self._heard else self._silent + 1

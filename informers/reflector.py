@@ -25,6 +25,8 @@ from .transform import Transform
 from .watchdog import Watchdog
 
 _logger = logging.getLogger("ctl.informers")
+LISTED = 100
+"""So many new objects show that a streamed list is still under way."""
 _TROUBLE = {Phase.BACKING_OFF, Phase.PARKED}
 
 
@@ -198,7 +200,8 @@ class Reflector:
         except TimeoutError:
             if not guard.expired():
                 raise
-            if self._relists or self._doubting:
+            # A streamed list that is itself what is waited for may be silent as any other.
+            if (self._relists and lifecycle.version is not None) or self._doubting:
                 self._doubting = False
                 return
             if until is not None and self._now() >= until:
@@ -222,7 +225,7 @@ class Reflector:
             return lifecycle.cadence.limit if lifecycle.version is not None else self._settings.stream_patience
 
         metrics.watches += 1
-        began = self._now()
+        began, listed = self._now(), 0
         with Watchdog(limit, bark) as watchdog:
             async with self._source.watch(options) as stream:
                 before = lifecycle.phase
@@ -232,11 +235,20 @@ class Reflector:
                 self._report(before)
                 try:
                     async for batch in stream:
-                        self.heard = watchdog.hear()
-                        rest = batch if listing is None else await self._gather(batch, listing)
-                        if rest is not None:
+                        self.heard = clock.instant()
+                        if listing is not None:
+                            rest = await self._gather(batch, listing)
+                            if rest is None:
+                                # What only tells of changes is no list: servers that do not know of streamed ones do just that.
+                                if len(listing) - listed >= LISTED:
+                                    listed = len(listing)
+                                    watchdog.hear()
+                                continue
                             listing = None
-                            self._take(rest)
+                        else:
+                            rest = batch
+                        watchdog.hear()
+                        self._take(rest)
                 finally:
                     metrics.watch_bytes += stream.nbytes
                     metrics.watch_seconds.add(self._now() - began)

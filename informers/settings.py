@@ -12,7 +12,7 @@ class InformerSettings:
     stream_lists: bool = True
     """Ask for streamed initial lists first; a server that has none is listed in pages."""
     stream_patience: float = 30.0
-    """How long a streamed list may say nothing before it is given up for pages."""
+    """How long a streamed list may bring next to nothing, and not end either, before it is given up for pages."""
     page_size: int = 500
     consistent: bool = True
     """Lists show the newest state. If false, the first may be any state that the server has cached, and later ones anything

@@ -1,7 +1,9 @@
 """The informer against the sandbox, over real sockets, in virtual time."""
 
 import asyncio
+import itertools
 import logging
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -23,6 +25,7 @@ from ctl.runtime import clock
 from ctl.sandbox import Match, Sandbox, SandboxSettings
 from ctl.testing.time import VirtualTimeLoop
 
+from ..handlers.weather import Manner, a_weather
 from .mirror import Mirror
 
 pytestmark = pytest.mark.virtual_time
@@ -273,6 +276,43 @@ async def test_a_silent_start_of_a_streamed_list_falls_back_to_pages() -> None:
         informer = cluster.factory.informer(MAPS)
         assert await informer.wait_synced(35)
         assert cluster.requests(LISTS) == 1
+        await cluster.factory.stop()
+
+
+@asynccontextmanager
+async def _changing(cluster: "Cluster") -> AsyncIterator[None]:
+    """Something happens every second."""
+
+    async def change() -> None:
+        for number in itertools.count():
+            await asyncio.sleep(1)
+            await cluster.change("a", str(number))
+            cluster.put(f"another-{number}")
+
+    task = asyncio.create_task(change())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_a_server_that_knows_no_streamed_lists_and_tells_of_changes_only_is_listed_in_pages() -> None:
+    """Before Kubernetes 1.27 the parameter was ignored: the list came, its end never, and changes went on."""
+    sandbox = Sandbox()
+    async with sandbox, Client(Access(sandbox.url)) as client, a_weather(sandbox.url, random.Random(1)) as weather:
+        weather.manner = Manner(streams_lists=False)
+        cluster = Cluster(sandbox, client, STREAMED)
+        cluster.put("a")
+        async with Client(Access(weather.url)) as other, _changing(cluster):
+            factory = Factory(other, STREAMED)
+            informer = factory.informer(MAPS)
+            assert await informer.wait_synced(35)
+            await informer._reflector.relist()
+            await informer._reflector.relist()
+            streamed = [asked for _, asked, _ in weather.log if "sendInitialEvents" in asked.query]
+            assert len(streamed) == 2
+            await factory.stop()
         await cluster.factory.stop()
 
 
