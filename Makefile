@@ -93,6 +93,7 @@ soak: $(STAMP) ## Run what takes long: every operator under Kopf and ctl on both
 	  tests/controller/test_cached.py tests/controller/test_serve.py tests/handlers/test_interruptions.py tests/handlers/test_promises.py \
 	  --timeout=3600 $(PYTEST_ARGS)
 	SOAK_LOSSES=100 $(BIN)/pytest tests/handlers/test_leadership.py --timeout=3600 $(PYTEST_ARGS)
+	SOAK_WEATHER=1 $(BIN)/pytest tests/handlers/test_weather.py --timeout=3600 $(PYTEST_ARGS)
 	SOAK_KILLS=20 $(BIN)/pytest e2e/operators/test_replicas.py -s $(PYTEST_ARGS)
 	SOAK_CRASHES=200 $(BIN)/pytest e2e/operators/test_crashes.py -s $(PYTEST_ARGS)
 
