@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import signal
 from collections.abc import Mapping
 from typing import Final
 
@@ -76,6 +77,9 @@ def main(ctx: click.Context) -> None:
 def entry() -> None:
     """Run the command as the process that it is: what the console script and `python -m ctl` do."""
     Process.is_ours = True
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # What a script starts with `&` is born deaf to SIGINT. It stops by it all the same, as `kopf run` does.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main(prog_name="ctl")
     except SystemExit as exc:

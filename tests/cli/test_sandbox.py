@@ -1,7 +1,11 @@
 """`ctl sandbox`, as a process."""
 
+import os
 import signal
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,3 +80,23 @@ async def test_a_manifest_that_does_not_work_is_named(text: str | None, said: st
         assert await sandbox.end() == 1
     assert sandbox.lines[0].startswith(f"Error: The manifest {path} {said}")
     assert "Traceback" not in sandbox.output
+
+
+def test_what_a_script_starts_in_the_background_stops_by_sigint(tmp_path: Path) -> None:
+    # The shell has it ignore the signal, as every one without job control does.
+    script = '"$0" -m ctl sandbox --kubeconfig "$1" >"$2" 2>&1 & echo $!; wait $!; echo "ended with $?"'
+    log = tmp_path / "log"
+    command = ["sh", "-c", script, sys.executable, str(tmp_path / "kubeconfig"), str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        pid = int(shell.stdout.readline())
+        try:
+            deadline = time.monotonic() + 60
+            while "export KUBECONFIG" not in (log.read_text() if log.exists() else ""):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            os.kill(pid, signal.SIGINT)
+            assert shell.stdout.readline() == "ended with 0\n"
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            raise
