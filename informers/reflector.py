@@ -273,11 +273,12 @@ class Reflector:
         bookmarks, stale, before = store.bookmarks, store.stale, store.resource_version
         deltas = store.apply(self._slim_events(batch))
         self.lifecycle.progressed(store.resource_version)
-        if store.stale != stale and _are_older(batch, before) and self.lifecycle.doubted(self._now()):
+        bookmarks = store.bookmarks - bookmarks
+        odd = (bookmarks or store.stale != stale) and _are_older(batch, before)
+        if odd and self.lifecycle.doubted(self._now()):
             self._doubting = True
             assert self._interrupt is not None
             self._interrupt()
-        bookmarks = store.bookmarks - bookmarks
         if bookmarks:
             self.metrics.bookmarks += bookmarks
             self.lifecycle.cadence.bookmark(self._now())

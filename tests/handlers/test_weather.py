@@ -429,3 +429,52 @@ async def test_a_server_that_closes_each_connection_without_a_word_loses_nothing
             await world.delete()
             await world.gone()
     assert calls.names == ["create", "delete"]
+
+
+async def test_a_server_that_was_restored_counts_from_before(world: World, calls: Calls) -> None:
+    """Its versions are lower than those that the operator knows; the watch that goes on from there stays silent."""
+
+    @ctl.on.create(KEX.plural, id="create")
+    @ctl.on.update(KEX.plural, id="update")
+    async def handler(name: str, spec: Any, reason: str, **_: Any) -> None:
+        calls(f"{reason} {name}", {"field": spec["field"]})
+
+    @ctl.on.delete(KEX.plural, id="delete")
+    async def delete(name: str, **_: Any) -> None:
+        calls(f"delete {name}", {})
+
+    def later(text: bytes) -> bytes:
+        return re.sub(rb"\b7(\d{6})\b", lambda found: str(int(found[1])).encode(), text)
+
+    async with a_weather(world.sandbox.url, random.Random(1)) as weather:
+        weather.manner = Manner(version=lambda number: f"7{number:06}", unversion=later)
+        async with world.running(access=Access(server=weather.url), settings=OperatorSettings()):
+            for name in ("one", "two", "three", "gone"):
+                await world.create(name)
+            await world.until(lambda: len(calls) == 4)
+            await rest(100)
+            weather.manner = Manner()
+            weather.judge = lambda _: Fate(reset=True)
+            weather.reset_all()
+            await rest(5)
+            weather.judge = lambda _: FAIR
+            await world.patch({"spec": {"field": "changed"}}, "one")
+            await world.create("new")
+            await rest(10)
+            await world.patch({"spec": {"field": "changed"}}, "two")
+            await world.delete("gone")
+            await world.handled("new", seconds=RECOVERY)
+            await world.handled("one")
+            await world.handled("two")
+            await world.gone("gone")
+            await world.patch({"spec": {"field": "again"}}, "one")
+            await world.delete("three")
+            await world.handled("one")
+            await world.gone("three")
+            await rest(300)
+            before = len(weather.log)
+            await rest(100)
+            assert len(weather.log) - before <= QUIET
+    assert sorted(calls.names[4:]) == sorted(
+        ["update one", "create new", "update two", "delete gone", "update one", "delete three"]
+    )

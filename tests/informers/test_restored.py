@@ -12,7 +12,7 @@ from ctl.client.watch import WatchEvent
 from ctl.informers.informer import Informer
 from ctl.informers.listwatch import Selection
 
-from .world import Source, World
+from .world import Source, World, bookmark
 
 pytestmark = pytest.mark.virtual_time
 THINGS = Resource("", "v1", "things", kind="Thing", namespaced=True)
@@ -73,6 +73,15 @@ async def test_events_from_the_past_are_asked_about_at_once() -> None:
         obj = world.write("a")
         (stream,) = source.open()
         stream.extra.append(WatchEvent("MODIFIED", obj))
+        stream.wake.set()
+        await agree(world, informer, 2)
+
+
+async def test_a_bookmark_from_the_past_is_asked_about_at_once() -> None:
+    async with following() as (world, source, informer):
+        restore(world, source)
+        (stream,) = source.open()
+        stream.extra.append(bookmark(world.version))
         stream.wake.set()
         await agree(world, informer, 2)
 
