@@ -5,11 +5,12 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 
 
 @contextlib.contextmanager
 def caught(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call `stop` in the loop at SIGINT and SIGTERM; what was set before is restored at the end.
+    """Call `stop` in the loop, and in the caller's context, at SIGINT and SIGTERM; what was set before is restored at the end.
 
     Only in the main thread, and only for signals whose disposition is Python's default: a program that embeds the operator
     and handles its signals itself keeps doing so.
@@ -18,9 +19,11 @@ def caught(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
+    # A signal comes in the midst of whatever runs then, which it is not about.
+    context = copy_context()
 
     def note(signum: int, _frame: object) -> None:
-        loop.call_soon_threadsafe(stop, signal.Signals(signum))
+        loop.call_soon_threadsafe(stop, signal.Signals(signum), context=context)
 
     before: dict[signal.Signals, object] = {}
     for signum in (signal.SIGINT, signal.SIGTERM):

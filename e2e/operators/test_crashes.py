@@ -31,7 +31,7 @@ WINDOW = 1.0
 LATENCY = 2.0
 """What a write may take beyond it, on a machine that is busy with a process that starts and a hundred objects."""
 SETTLE_SECONDS = 60.0
-LIFE_SECONDS = 200.0
+LIFE_SECONDS = 400.0
 LONGEST = 2.0
 """The longest that a process works before it is killed."""
 FINALIZER = f"{PREFIX}/KopfFinalizerMarker"

@@ -12,7 +12,7 @@ from parity.runs import Recording
 # What an object log says beside these is the toolkit's own: which requests are made, and when, is not promised.
 _UNPROMISED = re.compile(
     r"Merge-patching |JSON-patching |Sleeping |Handling cycle is finished|Could not apply the patch|Patching was skipped"
-    r"|.* has exited |Something has changed, but we are not interested|Deletion, but we are done"
+    r"|.* has exited |The attempt |Something has changed, but we are not interested|Deletion, but we are done"
 )
 _CONTENTS = re.compile(r"(is in progress|diff): .*", re.DOTALL)
 _SECONDS = re.compile(r"\b\d+\.\d+\b|\b\d:\d\d:\d\d\.\d+")
