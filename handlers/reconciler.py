@@ -69,6 +69,8 @@ class ObjectReconciler:
         self.collapsed = 0
         """Raw events that were not shown to handlers because too many waited."""
         self._attempts: dict[asyncio.Task[Any], ObjectKey] = {}
+        # Of which own write the watch has not told yet, and until when (loop time) it is awaited.
+        self._untold: dict[ObjectKey, tuple[str, float]] = {}
 
     async def start(self) -> None:
         """Begin to keep the indices."""
@@ -179,8 +181,9 @@ class ObjectReconciler:
         def is_gone(key: ObjectKey) -> bool:
             return key.resource == informer.resource and informer.namespace in {None, key.namespace}
 
-        for key in filter(is_gone, list(self._backlogs)):
-            del self._backlogs[key]
+        for key in filter(is_gone, [*self._backlogs, *self._untold]):
+            self._backlogs.pop(key, None)
+            self._untold.pop(key, None)
         if self.keeper is not None:
             self.keeper.drop(is_gone)
         self.barrier.drop(is_gone)
@@ -243,7 +246,8 @@ class ObjectReconciler:
                 await self._drain(key, backlog, interest)
                 obj = store.get(name)
             if obj is not None:
-                delay = await self._advance(obj, key, informer, interest)
+                ahead = self._ahead(obj, key, informer) if interest.watching or interest.indexing else 0.0
+                delay = ahead or await self._advance(obj, key, informer, interest)
             if interest.indexing and (latest := store.get(name)) is not None:
                 delay = _sooner(delay, await self._indexing.retry(latest, key.resource))
         except Exception as exc:
@@ -280,6 +284,7 @@ class ObjectReconciler:
             if interest.watching and self._gate.is_open:
                 await show(delta, key.resource, self._env)
             if delta.kind is DeltaKind.DELETED:
+                self._untold.pop(key, None)
                 self._part(delta.object, told=interest.changing)
         if self._backlogs.get(key) is backlog:
             del self._backlogs[key]
@@ -302,6 +307,22 @@ class ObjectReconciler:
             logger.debug(QUIET[Reason.GONE])
         self._env.forget(obj.uid)
         self.background.part(obj.uid)
+
+    def _ahead(self, obj: Object, key: ObjectKey, informer: Informer) -> float:
+        """How long yet to wait for the watch to tell of an own write, in seconds.
+
+        Handlers of raw events and indices learn of it from there, and are to know of a state before others act on it. The watch
+        brings another attempt about; it is not awaited for longer than `settings.persistence.consistency_timeout`.
+        """
+        if informer.has_told_of(obj):
+            self._untold.pop(key, None)
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        version, deadline = self._untold.get(key, ("", now))
+        if version != obj.resource_version:
+            deadline = now + self._env.settings.persistence.consistency_timeout
+            self._untold[key] = obj.resource_version, deadline
+        return max(0.0, deadline - now)
 
     async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
         if not (interest.changing or interest.spawning):

@@ -209,6 +209,10 @@ class Informer:
             return self._store.overlay(obj, author=author)
         return self._store.overlay(obj, hidden=True, author=author)
 
+    def has_told_of(self, obj: Object) -> bool:
+        """Whether the watch has delivered this object of the copy; false where only the answer of an own write tells of it."""
+        return self._store.delivered_as((obj.namespace, obj.name)) is obj
+
     def overlay_deleted(self, key: Key, uid: str) -> None:
         """Hide an object that an own write has deleted for good, until the watch says so too."""
         self._store.overlay_deleted(key, uid)

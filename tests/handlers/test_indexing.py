@@ -441,3 +441,51 @@ async def test_the_server_leaves_out_what_an_index_alone_would_not_take(world: W
         if request.user_agent.startswith("ctl/") and request.path.endswith(resource.plural)
     }
     assert asked == {(KEX.plural, "on=yes"), (PLAIN.plural, None)}
+
+
+async def test_who_acts_on_an_own_write_finds_it_indexed_and_shown(world: World, calls: Calls) -> None:
+    """Its answer is known before the watch tells of it; those who follow the watch are not to lag behind."""
+
+    @ctl.index(KEX.plural, id="phases")
+    async def phases(name: str, status: ctl.Status, **_: Any) -> dict[str, Any]:
+        return {name: status.get("phase")}
+
+    @ctl.on.event(KEX.plural, id="event")
+    async def event(status: ctl.Status, memo: ctl.Memo, **_: Any) -> None:
+        memo["shown"] = status.get("phase")
+
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> None:
+        patch.status["phase"] = "made"
+
+    @ctl.on.field(KEX.plural, field="status.phase", id="phase")
+    async def phase(new: Any, patch: ctl.Patch, memo: ctl.Memo, phases: "ctl.Index[str, Any]", **_: Any) -> None:
+        calls("phase", {"new": new, "indexed": list(phases["one"]), "shown": memo["shown"]})
+        if new == "made":
+            patch.status["phase"] = "ready"
+
+    async with world.running():
+        await world.create()
+        await world.until(lambda: calls.count("phase") == 2)
+        await world.handled()
+    assert calls.of("phase") == [{"new": new, "indexed": [new], "shown": new} for new in ("made", "ready")]
+
+
+async def test_what_the_watch_does_not_tell_of_is_awaited_for_a_while_only(world: World, calls: Calls) -> None:
+    ctl.on.event(KEX.plural, id="event")(lambda **_: None)
+
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> None:
+        calls("create", {"at": asyncio.get_running_loop().time()})
+        world.sandbox.faults.stall_watches()
+        patch.status["phase"] = "made"
+
+    @ctl.on.field(KEX.plural, field="status.phase", id="phase", new="made")
+    async def phase(**_: Any) -> None:
+        calls("phase", {"at": asyncio.get_running_loop().time()})
+
+    async with world.running(settings=quick()):
+        await world.create()
+        await world.until(lambda: calls.count("phase"))
+    [created], [followed] = calls.of("create"), calls.of("phase")
+    assert 5 <= followed["at"] - created["at"] < 6

@@ -350,9 +350,11 @@ async def test_own_writes_are_seen_at_once_and_their_echoes_are_known() -> None:
             assert informer.overlay(answer)
             assert informer.store.get(answer.key) == answer
         assert informer.overlaid == 1
+        assert not any(informer.has_told_of(obj) for obj in informer.store)
         cluster.sandbox.faults.resume_watches()
         await cluster.agreement()
         assert informer.overlaid == 0
+        assert all(informer.has_told_of(obj) for obj in informer.store)
         live = [delta for delta in cluster.mirror.seen if not delta.initial]
         assert len(live) == 20
         assert all(delta.echo for delta in live)
