@@ -20,7 +20,7 @@ from .failures import explained
 from .loading import load
 from .loops import new_loop, run_in
 from .options import Option, logging_options
-from .summary import Start, summary
+from .summary import Start, handled, summary
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,8 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         options.liveness_endpoint,
         options.leader_elect,
     )
-    for line in summary(controls.registry or get_default_registry(), start):
+    registry = controls.registry or get_default_registry()
+    for line in summary(registry, start):
         logger.info("%s", line)
     access = None
     if options.sandbox or options.kubeconfig or options.context:
@@ -204,6 +205,7 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         lease_namespace=options.lease_namespace,
         sources=(*options.paths, *options.modules),
         last_resort=last_resort(),
+        found=lambda found: logger.info("%s", handled(registry, found)),
         standalone=options.standalone,
         peering_name=options.peering,
         priority=DEV_PRIORITY if options.dev and options.priority is None else options.priority,

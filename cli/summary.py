@@ -1,4 +1,4 @@
-"""Three lines say at the start what an operator handles, where, and as whom."""
+"""Three lines say at the start where an operator works, as whom, and what it has found there of what it handles."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from ..client.errors import AccessError
 from ..client.incluster import is_in_cluster
 from ..handlers.causation.causes import Activity
 from ..handlers.declaration.registry import OperatorRegistry
+from ..handlers.declaration.survey import Survey
 from ..handlers.declared import declared
 from ..handlers.endpoints import parse_http
 
@@ -32,20 +33,24 @@ class Start:
 
 
 def summary(registry: OperatorRegistry, start: Start) -> list[str]:
-    """The lines. Nothing is sent, and what startup handlers set up later is not known; a way that is not found is told as such."""
-    return [_what(registry), _where(registry, start), _whom(registry, start)]
+    """Where and as whom. Nothing is sent, and what startup handlers set up later is not known; a way that is not found is told as such."""
+    return [_where(registry, start), _whom(registry, start)]
 
 
-def _what(registry: OperatorRegistry) -> str:
-    selectors = [str(selector) for selector in registry.selectors()]
+def handled(registry: OperatorRegistry, found: Survey) -> str:
+    """What is handled, by the kinds and versions that the server has, and what it has not yet."""
     controllers = [assembly.name for assembly in declared(registry)]
     webhooks = [str(selector) for selector in registry.webhook_selectors()]
-    parts = [
-        f"{word} {_listed(names)}"
-        for word, names in (("", selectors), ("controllers of", controllers), ("reviews of", webhooks))
-        if names
+    named = [
+        ("", [repr(resource) for resource in found.watched]),
+        ("controllers of", controllers),
+        ("reviews of", webhooks),
+        ("and, when it is defined,", [str(selector) for selector in found.unresolved]),
+        ("but not", [str(selector) for selector in found.ambiguous]),
+        ("but not", [repr(resource) for resource in found.unreadable | found.unwritable]),
     ]
-    return f"Handled: {', '.join(part.strip() for part in parts) or 'nothing that is declared'}."
+    parts = [f"{word} {_listed(sorted(names))}".strip() for word, names in named if names]
+    return f"Handled: {', '.join(parts) or 'nothing that is declared'}."
 
 
 def _where(registry: OperatorRegistry, start: Start) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..client.discovery import Discovery
@@ -21,7 +21,7 @@ from ..runtime.tasks import Tasks
 from .declaration.namespaces import NamespacePattern
 from .declaration.narrowing import narrow_labels
 from .declaration.registry import OperatorRegistry
-from .declaration.survey import survey
+from .declaration.survey import Survey, survey
 from .namespaces import Namespaces
 from .reconciler import ObjectKey, ObjectReconciler
 from .settings import WatchingSettings
@@ -88,6 +88,8 @@ class Observation:
     rescan: bool = True
     peering: Peering | None = None
     """Is told where peering objects can be; None: there are no peers."""
+    tell: Callable[[Survey], None] | None = None
+    """Called with what the first look at the cluster has found."""
     _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
     _namespaces: Namespaces | None = None
     _found: frozenset[Resource] = frozenset()
@@ -131,6 +133,9 @@ class Observation:
         resources = await self.discovery.resources(self._groups())
         found = survey(self.registry, resources)
         self.registry.pass_over(found.passed_over)
+        if self.tell is not None:
+            tell, self.tell = self.tell, None
+            tell(found)
         warnings = found.warnings()
         for text in warnings:
             if text not in self._warned:

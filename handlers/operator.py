@@ -23,6 +23,7 @@ from .authority import Authority
 from .causation.causes import Activity
 from .causation.memos import Memo
 from .declaration.registry import get_default_registry
+from .declaration.survey import Survey
 from .declared import Cluster, Controllers, declared
 from .diagnostics import Diagnostics, Engine
 from .electing import Candidacy, candidate
@@ -110,6 +111,7 @@ def _assemble(options: Options) -> "_Operator":
         identity=options.get("identity"),
         sources=options.get("sources") or (),
         last_resort=options.get("last_resort"),
+        found=options.get("found"),
     )
 
 
@@ -127,6 +129,7 @@ class _Operator:
     identity: str | None
     sources: Collection[str]
     last_resort: Callable[[Exception], None] | None
+    found: Callable[[Survey], None] | None
     _leadership: Leadership | None = None
 
     async def run(self) -> None:
@@ -202,6 +205,7 @@ class _Operator:
             rights=rights,
             rescan=not settings.scanning.disabled,
             peering=peering,
+            tell=self.found,
         )
         self.diagnostics.attach(Engine(client, factory, controller, reconciler, self._leadership, peering))
         cluster = Cluster(

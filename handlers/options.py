@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from ..client.endpoint import Access
 from .declaration.namespaces import NamespacePattern
 from .declaration.registry import OperatorRegistry
+from .declaration.survey import Survey
 from .environment import Lifecycle
 from .flags import Flag, check_flag
 from .settings import OperatorSettings
@@ -58,6 +59,8 @@ class Options(TypedDict, total=False):
     """Where liveness probes are answered: `http://host:port/path`; None: nowhere."""
     http: str | int | None
     """Where metrics and health are shown: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere else), `off`; None: nowhere."""
+    found: Callable[[Survey], None] | None
+    """Called once, when it is known for the first time which of what is handled the server has."""
     access: Access | None
     """The way to the server; None: login handlers if there are any, else $KUBECONFIG, the pod's account, ~/.kube/config."""
 

@@ -1,4 +1,4 @@
-"""Three lines at the start say what is handled, where, and as whom."""
+"""Three lines at the start say where, as whom, and what is handled."""
 
 from pathlib import Path
 
@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 import ctl
-from ctl.cli.summary import Start, summary
+from ctl.cli.summary import Start, handled, summary
+from ctl.client.resources import Resource
+from ctl.handlers.declaration.survey import survey
 
 from .processes import command
 
@@ -39,19 +41,17 @@ def registry() -> ctl.OperatorRegistry:
 
 def test_the_lines(kubeconfig: Path, registry: ctl.OperatorRegistry) -> None:
     assert summary(registry, Start(("a", "b"), str(kubeconfig), http="127.0.0.1:9090", leader_elect=True)) == [
-        "Handled: pods, kopfexamples.",
         f"Where: namespaces a, b of https://cluster.test:6443 (context 'here' of {kubeconfig}).",
         "As the user 'ann' of the kubeconfig; metrics and health: port 9090; leader election: by a Lease.",
     ]
 
 
 def test_what_is_not_known_is_said(kubeconfig: Path, registry: ctl.OperatorRegistry) -> None:
-    what, where, whom = summary(ctl.OperatorRegistry(), Start(()))
-    assert what == "Handled: nothing that is declared."
+    where, whom = summary(ctl.OperatorRegistry(), Start(()))
     assert where == "Where: all namespaces, of a server that is not found yet."
     assert whom == "As nobody yet; metrics and health: nowhere; leader election: none."
     ctl.on.login(registry=registry)(log_in)
-    _, where, whom = summary(registry, Start(("a",)))
+    where, whom = summary(registry, Start(("a",)))
     assert where == "Where: namespace a, of the server that the login handlers give (log_in)."
     assert whom.startswith("As whom the login handlers say; ")
 
@@ -60,20 +60,32 @@ def log_in(**_: object) -> None:
     """Gives nothing."""
 
 
+POD = Resource("", "v1", "pods", "Pod", singular="pod", namespaced=True)
+SECRET = Resource("", "v1", "secrets", "Secret", singular="secret", namespaced=True, verbs=frozenset({"get"}))
+
+
+def test_what_is_handled_is_told_as_the_server_has_it(registry: ctl.OperatorRegistry) -> None:
+    ctl.on.event("secrets", registry=registry)(lambda **_: None)
+    found = survey(registry, [POD, SECRET])
+    assert handled(registry, found) == "Handled: pods.v1, and, when it is defined, kopfexamples, but not secrets.v1."
+    nothing = ctl.OperatorRegistry()
+    assert handled(nothing, survey(nothing, [POD])) == "Handled: nothing that is declared."
+
+
 def test_many_names_are_counted() -> None:
     registry = ctl.OperatorRegistry()
     for number in range(12):
-        ctl.on.event(f"kind{number}", registry=registry)(lambda **_: None)
-    assert summary(registry, Start(()))[0].endswith("kind9, and 2 more.")
+        ctl.on.event(f"kind{number:02}", registry=registry)(lambda **_: None)
+    assert handled(registry, survey(registry, [])).endswith("kind09, and 2 more.")
 
 
 async def test_a_run_begins_with_them(kubeconfig: Path, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
-    main.write_text("import ctl\n@ctl.on.event('pods')\ndef fn(**_): pass\n")
+    main.write_text("import ctl\n@ctl.on.event('pods')\ndef fn(**_): pass\n@ctl.on.event('later')\ndef fm(**_): pass\n")
     async with command("run", "-A", "--log-format=plain", "--sandbox", main) as run:
-        await run.line("Handled: pods.")
         await run.line("Where: all namespaces of http://127.0.0.1:")
         await run.line("As ")
+        await run.line("Handled: pods.v1, and, when it is defined, later.")
 
 
 async def test_a_debugging_run_that_fails_tells_no_token(tmp_path: Path) -> None:
