@@ -332,7 +332,7 @@ class _Watch:
         if self._speaks():
             _logger.warning(
                 "The event loop has not turned for %.1f s: it is blocked by %s at %s. Nothing else of this process is done meanwhile: "
-                "await what takes long, or let a plain function do it, which runs in a thread.",
+                "await what takes long, or do it in a thread: handlers that are plain functions run in one, others take asyncio.to_thread.",
                 limit,
                 sight.blame.text,
                 sight.place,
