@@ -45,11 +45,22 @@ class _Identified(msgspec.Struct, gc=False):
     metadata: _Identity
 
 
+class _Born(msgspec.Struct, gc=False, rename="camel"):
+    creation_timestamp: str | None = None
+
+
+class _Unidentified(msgspec.Struct, gc=False, rename="camel"):
+    metadata: _Born
+    api_version: str = ""
+    kind: str = ""
+
+
 class _Described(msgspec.Struct, gc=False):
     metadata: Metadata
 
 
 _decode_identity = msgspec.json.Decoder(_Identified).decode
+_decode_unidentified = msgspec.json.Decoder(_Unidentified).decode
 _decode_metadata = msgspec.json.Decoder(_Described).decode
 _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -83,6 +94,16 @@ class Object(msgspec.Struct, frozen=True, gc=False):
     def key(self) -> Key:
         """Namespace and name."""
         return Key(self.namespace, self.name)
+
+    @property
+    def identity(self) -> str:
+        """The uid, or, for the few that have none (some aggregated APIs, simple servers), what only this object is at any time."""
+        return self.uid or self._place()
+
+    def _place(self) -> str:
+        found = _decode_unidentified(self.raw)
+        born = found.metadata.creation_timestamp or ""
+        return f"{found.api_version}/{found.kind}/{self.namespace or ''}/{self.name}@{born}"
 
     def metadata(self) -> Metadata:
         """Decode the metadata alone: a third of the cost of the body."""

@@ -147,7 +147,7 @@ class CachedClient(Requests):
         wanted = tuple(conditions)
 
         def mutate(body: dict[str, Any]) -> None:
-            if body["metadata"].get("uid") != obj.uid:
+            if (body["metadata"].get("uid") or "") != obj.uid:
                 raise _Gone
             new: dict[str, Any] = merge_patch(body.get("status") or {}, status or {})
             if wanted:

@@ -60,7 +60,7 @@ def changed(current: Body, result: Body) -> dict[str, Any]:
 
 def guarded(patch: Body, obj: Object, *, versioned: bool) -> dict[str, Any]:
     """A merge patch that the server refuses for another object of the same name, and, if versioned, for another version."""
-    metadata = {**(patch.get("metadata") or {}), "uid": obj.uid}
+    metadata = {**(patch.get("metadata") or {}), **({"uid": obj.uid} if obj.uid else {})}
     if versioned:
         metadata["resourceVersion"] = obj.resource_version
     return {**patch, "metadata": metadata}

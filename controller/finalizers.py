@@ -36,12 +36,12 @@ def adding(metadata: Metadata, finalizer: str) -> list[Operation]:
     if not metadata.finalizers:
         # An absent list cannot be tested for: the version stands for it.
         return [
-            _same_object(metadata),
+            *_same_object(metadata),
             {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
             {"op": "add", "path": _LIST, "value": [finalizer]},
         ]
     return [
-        _same_object(metadata),
+        *_same_object(metadata),
         {"op": "test", "path": _LIST, "value": list(metadata.finalizers)},
         {"op": "add", "path": f"{_LIST}/-", "value": finalizer},
     ]
@@ -52,7 +52,7 @@ def removing(metadata: Metadata, finalizer: str) -> list[Operation]:
     if not holds(metadata, finalizer):
         return []
     places = [index for index, name in enumerate(metadata.finalizers or ()) if name == finalizer]
-    operations: list[Operation] = [_same_object(metadata)]
+    operations = _same_object(metadata)
     for index in reversed(places):
         operations += [
             {"op": "test", "path": f"{_LIST}/{index}", "value": finalizer},
@@ -61,9 +61,9 @@ def removing(metadata: Metadata, finalizer: str) -> list[Operation]:
     return operations
 
 
-def _same_object(metadata: Metadata) -> Operation:
+def _same_object(metadata: Metadata) -> list[Operation]:
     """Another object that has taken the name may wait for the same finalizer: it is not cleaned up yet."""
-    return {"op": "test", "path": "/metadata/uid", "value": metadata.uid}
+    return [{"op": "test", "path": "/metadata/uid", "value": metadata.uid}] if metadata.uid else []
 
 
 def without(body: Mapping[str, Any], finalizer: str) -> list[str]:

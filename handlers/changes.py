@@ -126,7 +126,7 @@ class Changes:
         )
         cause = ChangingCause(
             logger=ObjectLogger(body=body, settings=env.settings),
-            memo=env.memories.memo(obj.uid, env.memo),
+            memo=env.memories.memo(obj.identity, env.memo),
             indices=env.indices,
             resource=self.place.resource,
             patch=self.patch,

@@ -56,7 +56,7 @@ class Environment:
         comes into sight by a selector is no newborn. What names another uid was copied, whenever that was.
         """
         obj = delta.object
-        known = self.memories.find(obj.uid)
+        known = self.memories.find(obj.identity)
         if known is not None:
             if self.has_versions(resource) and self.registry.handles(resource).changing:
                 known.aspect(resource.version)
@@ -71,7 +71,7 @@ class Environment:
         )
         if not copied and MARKED in obj.raw and self.registry.handles(resource).changing:
             copied = self.baseline(resource).is_copied(Body(obj.body()))
-        self.memories.recall(obj.uid, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
+        self.memories.recall(obj.identity, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
 
     async def load(self, obj: Object) -> None:
         """Know what is remembered of an object outside of it."""

@@ -24,7 +24,7 @@ async def show(delta: Delta, resource: Resource, env: Environment) -> None:
 
     Results and patches wait in the object's memory, except those of a deletion: there is nothing left to write them to.
     """
-    uid, gone = delta.object.uid, delta.wire_type == "DELETED"
+    uid, gone = delta.object.identity, delta.wire_type == "DELETED"
     memory = env.memories.find(uid)
     patch = Patch() if gone or memory is None or memory.unwritten is None else memory.unwritten
     is_new = not gone and (memory is None or memory.unwritten is not patch)

@@ -95,7 +95,7 @@ class Explainer:
                 + (f" in the namespace {key.namespace!r}" if key.namespace else "")
                 + f": it holds {len(informer.store)} objects ({informer.state})."
             )
-        memory = None if obj is None else self.reconciler._env.memories.find(obj.uid)
+        memory = None if obj is None else self.reconciler._env.memories.find(obj.identity)
         backlog = self.reconciler._backlogs.get(key)
         return ObjectExplanation(
             key=str(key),
@@ -173,7 +173,7 @@ class Explainer:
             yield _with_progress(HandlerExplanation(handler_id, "change", state, next_in=next_in), progress)
 
     def _companions(self, obj: Object) -> Iterable[HandlerExplanation]:
-        host = self.reconciler.background._hosts.get(obj.uid)
+        host = self.reconciler.background._hosts.get(obj.identity)
         loop_time = asyncio.get_running_loop().time()
         for companion in () if host is None else host.companions.values():
             due = companion.due if isinstance(companion, Timer) else None

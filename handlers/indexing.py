@@ -47,24 +47,24 @@ class Indexing:
         now = clock.now()
         due = {
             handler_id
-            for handler_id, progress in self._failed.get(obj.uid, {}).items()
+            for handler_id, progress in self._failed.get(obj.identity, {}).items()
             if progress.delayed is not None and progress.due(now)
         }
         if due:
             await self._index(obj, resource, only=due)
         now = clock.now()
-        delays = [progress.delayed for progress in self._failed.get(obj.uid, {}).values()]
+        delays = [progress.delayed for progress in self._failed.get(obj.identity, {}).values()]
         # Without a delay it is the next event's turn: at once would be for ever and ever.
         return min(((when - now).total_seconds() for when in delays if when is not None and when > now), default=None)
 
     def waits(self, obj: Object) -> bool:
         """Whether a function of the object is to be called again without any event."""
-        return any(progress.delayed is not None for progress in self._failed.get(obj.uid, {}).values())
+        return any(progress.delayed is not None for progress in self._failed.get(obj.identity, {}).values())
 
     def forget(self, obj: Object) -> None:
         """Remove an object from all indices: it is gone, or not served any more."""
-        self._env.indices.discard(obj.uid)
-        self._failed.pop(obj.uid, None)
+        self._env.indices.discard(obj.identity)
+        self._failed.pop(obj.identity, None)
 
     async def _index(
         self, obj: Object, resource: Resource, *, listed: bool = False, only: Container[HandlerId] | None = None
@@ -73,13 +73,13 @@ class Indexing:
         cause = self._cause(obj, resource, listed=listed)
         matching = registry.indexing(cause)
         for unmatched in {spec.id for spec in registry.indexing_specs(resource)} - {spec.id for spec in matching}:
-            indices.discard(obj.uid, unmatched)
+            indices.discard(obj.identity, unmatched)
         wanted = [spec for spec in matching if only is None or spec.id in only]
         for number, spec in enumerate(wanted):
             if number:
                 # Nested values are real dicts: each function gets its own, so that no mutation reaches a neighbour.
                 cause = self._cause(obj, resource)
-            await self._call(spec, cause, obj.uid)
+            await self._call(spec, cause, obj.identity)
 
     async def _call(self, spec: IndexingSpec, cause: IndexingCause, uid: str) -> None:
         failed = self._failed.get(uid, {})
@@ -101,7 +101,7 @@ class Indexing:
         env, body = self._env, Body(obj.body())
         return IndexingCause(
             logger=TerseObjectLogger(body=body, settings=env.settings),
-            memo=env.memories.memo(obj.uid, env.memo),
+            memo=env.memories.memo(obj.identity, env.memo),
             indices=env.indices,
             resource=resource,
             patch=Patch(),

@@ -171,7 +171,7 @@ class ObjectReconciler:
             interest = self._env.registry.handles(informer.resource)
             if interest.changing or interest.spawning:
                 for obj in informer.store.values():
-                    self._env.memories.recall(obj.uid, initial=True)
+                    self._env.memories.recall(obj.identity, initial=True)
 
     def dismiss(self, informer: Informer) -> None:
         """Take a resource out of service; what waits for its objects is dropped."""
@@ -188,7 +188,7 @@ class ObjectReconciler:
             self.keeper.drop(is_gone)
         self.barrier.drop(is_gone)
         for obj in informer.store.values():
-            self._env.forget(obj.uid)
+            self._env.forget(obj.identity)
         self.background.dismiss(informer.resource, informer.namespace)
 
     def unindex(self, informer: Informer) -> None:
@@ -233,7 +233,7 @@ class ObjectReconciler:
     async def _attempt(self, key: ObjectKey, informer: Informer, interest: Interest) -> Result | None:
         memories, store, name = self._env.memories, informer.store, (key.namespace, key.name)
         obj = store.get(name)
-        memory = memories.find(obj.uid) if obj is not None else None
+        memory = memories.find(obj.identity) if obj is not None else None
         wait = 0.0 if memory is None or memory.throttled_until is None else self._throttled(memory, obj)
         if wait > 0:
             return Result(after=wait)
@@ -255,10 +255,10 @@ class ObjectReconciler:
                 raise
             return Result(after=self._throttle(obj, exc), error=exc)
         if obj is not None:
-            memory = memories.find(obj.uid)
+            memory = memories.find(obj.identity)
             if memory is not None:
                 memory.failures, memory.error = 0, None
-            memories.rest(obj.uid, self._env.memo)
+            memories.rest(obj.identity, self._env.memo)
         return None if delay is None else Result(after=delay)
 
     async def _pass_barrier(self, key: ObjectKey, interest: Interest) -> bool:
@@ -302,11 +302,11 @@ class ObjectReconciler:
             self._ask_for(key, priority)
 
     def _part(self, obj: Object, *, told: bool = False) -> None:
-        if told and self._env.memories.find(obj.uid) is not None:
+        if told and self._env.memories.find(obj.identity) is not None:
             logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
             logger.debug(QUIET[Reason.GONE])
-        self._env.forget(obj.uid)
-        self.background.part(obj.uid)
+        self._env.forget(obj.identity)
+        self.background.part(obj.identity)
 
     def _ahead(self, obj: Object, key: ObjectKey, informer: Informer) -> float:
         """How long yet to wait for the watch to tell of an own write, in seconds.
@@ -326,11 +326,11 @@ class ObjectReconciler:
 
     async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
         if not (interest.changing or interest.spawning):
-            known = self._env.memories.find(obj.uid)
+            known = self._env.memories.find(obj.identity)
             if known is not None and known.unwritten:
                 await write_left(obj, self._place(key, informer), known, self._env)
             return None
-        place, memory = self._place(key, informer), self._env.memories.recall(obj.uid)
+        place, memory = self._place(key, informer), self._env.memories.recall(obj.identity)
         standing = await self.background.observe(obj, place, memory) if interest.spawning else NOBODY
         latest = place.latest() if interest.spawning else obj
         if latest is None or latest.uid != obj.uid:
@@ -354,7 +354,7 @@ class ObjectReconciler:
         return 0.0
 
     def _throttle(self, obj: Object, exc: Exception) -> float:
-        memory = self._env.memories.recall(obj.uid)
+        memory = self._env.memories.recall(obj.identity)
         # They may be infinite.
         delays = list(islice(self._env.settings.queueing.error_delays, memory.failures + 1))
         if not delays:

@@ -94,7 +94,7 @@ class Background:
         Waits for those that end at once, as the settings say; the others are seen to in the background. Raises what
         filters and callbacks for delays raise.
         """
-        host = self._hosts.get(obj.uid)
+        host = self._hosts.get(obj.identity)
         deleting = obj.metadata().deletion_timestamp is not None
         if host is None and (deleting or self._halted is not None):
             return NOBODY
@@ -108,7 +108,7 @@ class Background:
         if host is None:
             if not wanted and not lurking:
                 return NOBODY
-            host = self._hosts[obj.uid] = Host(obj, place, cause.memo)
+            host = self._hosts[obj.identity] = Host(obj, place, cause.memo)
         host.place = place
         self._notice(host, obj, specs)
         leaving = [known for known in host.companions.values() if known.spec.id not in ids and not _is_dormant(known)]
@@ -120,7 +120,7 @@ class Background:
             host.observed = False
         if deleting:
             self._drop_dormant(host)
-        if self._halted is None and self._hosts.get(obj.uid) is host:
+        if self._halted is None and self._hosts.get(obj.identity) is host:
             for spec in wanted:
                 self._start(spec, host, cause, herd=herd)
             for spec in lurking:
@@ -136,7 +136,7 @@ class Background:
 
     def show(self, obj: Object) -> None:
         """Let the companions that run now see a version of their object, unless they see a later one already."""
-        host = self._hosts.get(obj.uid)
+        host = self._hosts.get(obj.identity)
         if host is not None and not _is_older(obj, host.obj):
             host.show(obj)
 
@@ -298,7 +298,7 @@ class Background:
         body = Body(obj.body())
         return SpawningCause(
             logger=ObjectLogger(body=body, settings=self._ground.settings),
-            memo=self._ground.memories.memo(obj.uid, self._ground.memo),
+            memo=self._ground.memories.memo(obj.identity, self._ground.memo),
             indices=self._ground.indices,
             resource=resource,
             patch=Patch(body=body),
@@ -330,8 +330,8 @@ class Background:
         return hash(msgspec.json.encode(persistence.progress_storage.clear(essence=essence), order="deterministic"))
 
     def _standing(self, host: Host) -> Standing:
-        if not host.companions and not host.exited and self._hosts.get(host.obj.uid) is host:
-            del self._hosts[host.obj.uid]
+        if not host.companions and not host.exited and self._hosts.get(host.obj.identity) is host:
+            del self._hosts[host.obj.identity]
         return Standing(host)
 
     def _companions(self) -> list[Companion[Any]]:

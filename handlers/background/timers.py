@@ -50,7 +50,7 @@ class Timer(Companion[TimerSpec]):
     @property
     def key(self) -> TimerKey:
         """What it is known by in the queue."""
-        return self.host.obj.uid, self.spec.id
+        return self.host.obj.identity, self.spec.id
 
     async def tick(self, due: float) -> float | Rest:
         """Do what is due now, if the filters still match and the object has been idle; gives the time of the next tick.

@@ -130,7 +130,8 @@ class Writer:
             return answer
         self.logger.debug("Merge-patching the resource with: %r", self._shown(merge))
         # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
-        merge = {**merge, "metadata": {**(merge.get("metadata") or {}), "uid": base.uid}}
+        if base.uid:
+            merge = {**merge, "metadata": {**(merge.get("metadata") or {}), "uid": base.uid}}
         answer = await self._send(base, merge, PatchKind.MERGE)
         self._compare({key: value for key, value in merge.items() if key != "metadata"}, answer)
         return answer

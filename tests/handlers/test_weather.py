@@ -478,3 +478,51 @@ async def test_a_server_that_was_restored_counts_from_before(world: World, calls
     assert sorted(calls.names[4:]) == sorted(
         ["update one", "create new", "update two", "delete gone", "update one", "delete three"]
     )
+
+
+async def test_objects_without_uids_are_told_apart(world: World, calls: Calls) -> None:
+    """Few kinds of aggregated APIs have none, and simple servers."""
+    indices: list[Any] = []
+
+    @ctl.index(KEX.plural, id="specs")
+    async def specs(name: str, spec: Any, **_: Any) -> Any:
+        return {name: spec["field"]}
+
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(name: str, specs: Any, **_: Any) -> str:
+        calls(f"create {name}", {})
+        indices[:] = [specs]
+        return "result"
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(name: str, diff: Any, **_: Any) -> None:
+        calls(f"update {name}", {})
+
+    @ctl.daemon(KEX.plural, id="daemon")
+    async def daemon(name: str, stopped: Any, **_: Any) -> None:
+        calls(f"begin {name}", {})
+        await stopped.wait()
+        calls(f"end {name}", {})
+
+    @ctl.on.delete(KEX.plural, id="delete")
+    async def delete(name: str, **_: Any) -> None:
+        calls(f"delete {name}", {})
+
+    async with a_weather(world.sandbox.url, random.Random(1)) as weather:
+        weather.manner = Manner(uids=False)
+        async with world.running(access=Access(server=weather.url), settings=OperatorSettings()):
+            for name in ("one", "two", "three"):
+                await world.create(name)
+            for name in ("one", "two", "three"):
+                await world.handled(name)
+            await world.patch({"spec": {"field": "changed"}}, "two")
+            await world.handled("two")
+            await world.delete("one")
+            await world.gone("one")
+            await rest(5)
+            assert {key: list(values) for key, values in indices[0].items()} == {"two": ["changed"], "three": ["value"]}
+            assert {name for name in calls.names if name.startswith("end")} == {"end one"}
+    assert sorted(calls.names) == sorted(
+        [f"{what} {name}" for what in ("create", "begin", "end") for name in ("one", "two", "three")]
+        + ["update two", "delete one"]
+    )

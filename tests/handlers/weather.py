@@ -13,6 +13,7 @@ Headers = dict[str, str]
 
 HTML = b"<html><body><h1>Bad Gateway</h1></body></html>"
 _BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
+_UID = re.compile(rb',\s*"uid":\s*"[^"]*"')
 _VERSION = re.compile(rb'("resourceVersion":\s*")(\d+)"')
 
 
@@ -78,6 +79,7 @@ class Manner:
     version: Callable[[int], str] = str
     """How versions are written, and back."""
     unversion: Callable[[bytes], bytes] = bytes
+    uids: bool = True
     streams_lists: bool = True
     bookmarks: bool = True
 
@@ -146,7 +148,7 @@ class Weather:
             body = await _read_body(there, headers)
         finally:
             back.transport.abort()
-        body = _VERSION.sub(self._versioned, body)
+        body = self.told(body)
         body = fate.answered(body) if fate.answered is not None and code == 200 else body
         if fate.lose:
             writer.transport.abort()
@@ -159,6 +161,11 @@ class Weather:
             return False
         kept = {name: value for name, value in headers.items() if name in {"content-type", "retry-after"}}
         return await self._write(writer, code, kept, body)
+
+    def told(self, text: bytes) -> bytes:
+        """What the server says, in its manner."""
+        text = _VERSION.sub(self._versioned, text)
+        return text if self.manner.uids else _UID.sub(b"", text)
 
     def _versioned(self, found: re.Match[bytes]) -> bytes:
         return found[1] + self.manner.version(int(found[2])).encode() + b'"'
@@ -263,7 +270,7 @@ class Streams:
             rest += chunk
             *lines, rest = rest.split(b"\n")
             for line in lines:
-                text = _VERSION.sub(weather._versioned, line) + b"\n"
+                text = weather.told(line) + b"\n"
                 self._told.append(text)
                 del self._told[:-50]
                 if ill == "silent" or (not weather.manner.streams_lists and b"k8s.io/initial-events-end" in text):
