@@ -203,6 +203,7 @@ class TestWebhooks:
 REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     (on.create, (), {}, TypeError, "needs a name"),
     (on.create, ("kex",), {"fild": "x"}, TypeError, "@on.create has no option 'fild'. Did you mean 'field'"),
+    (on.create, ("kex",), {"retry": 3}, TypeError, "Did you mean 'registry' or 'retries'?"),
     (on.create, ("kex",), {"interval": 1}, TypeError, "@on.create has no option 'interval'"),
     (on.event, ("kex",), {"retries": 1}, TypeError, "@on.event has no option 'retries'"),
     (on.validate, ("kex",), {"backoff": 1}, TypeError, "no option 'backoff'"),

@@ -71,8 +71,10 @@ class Kind:
         known = self.options.__annotations__
         for option in options:
             if option not in known:
-                close = difflib.get_close_matches(option, known, n=1)
-                hint = f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(sorted(known))}."
+                close = difflib.get_close_matches(option, known, n=2)
+                hint = f"It has: {', '.join(sorted(known))}."
+                if close:
+                    hint = f"Did you mean {' or '.join(map(repr, close))}?"
                 raise TypeError(f"@{self.name} has no option {option!r}. {hint}")
         given = {option: value for option, value in options.items() if value is not None}
         for option in getattr(self.options, "__required_keys__", ()):
