@@ -152,7 +152,7 @@ class Manager:
 
     @staticmethod
     async def _given_up(starting: asyncio.Future[None]) -> None:
-        """Wait for a start that was cancelled: it stops what had started. Another cancellation hurries that."""
+        """Wait for a start that was cancelled: it stops what had started. Another cancellation hurries that. Raises what it has raised."""
         while not starting.done():
             try:
                 await asyncio.wait({starting})
@@ -160,6 +160,8 @@ class Manager:
                 starting.cancel()
                 await asyncio.wait({starting})
                 raise
+        if not starting.cancelled():
+            starting.result()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -119,6 +119,21 @@ async def test_a_start_that_takes_long_is_given_up_when_the_event_comes_first() 
     assert told == ["+a", "-a 30"]
 
 
+async def test_a_start_that_fails_while_it_is_given_up_is_told() -> None:
+    class Stubborn(Part):
+        async def start(self) -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                raise OSError("not even that")
+
+    manager, stop = Manager(), asyncio.Event()
+    manager.add(Stubborn("stubborn", []))
+    asyncio.get_running_loop().call_later(10, stop.set)
+    with pytest.raises(OSError, match="not even that"):
+        await manager.run(stop)
+
+
 async def test_run_ends_with_a_failure_and_raises_it() -> None:
     told: list[str] = []
     manager = Manager()
