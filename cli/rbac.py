@@ -143,9 +143,17 @@ def rbac(controls: CLIControls, /, **given: Any) -> None:
     registry = _registry(controls.registry or get_default_registry(), before)
     habits = habits_of(_sources(options, before))
     if not registry.specs() and not declared(registry) and not options.also:
-        raise Failure(f"Nothing is declared in {', '.join((*options.paths, *options.modules))}, so nothing is needed.")
+        hint = " What its own clients ask for cannot be seen from here: name it by --also." if habits.has_client else ""
+        where = ", ".join((*options.paths, *options.modules))
+        raise Failure(f"Nothing is declared in {where}, so nothing is needed.{hint}")
     around = surroundings(options.where)
-    found = needs(registry, situation(options, registry, habits, around))
+    circumstances = situation(options, registry, habits, around)
+    if not registry.specs() and not declared(registry):
+        # There is no operator that would need anything for itself.
+        circumstances = Situation(
+            around.resources, elects=False, follows_definitions=False, posts=False, extra=circumstances.extra
+        )
+    found = needs(registry, circumstances)
     for text in (*found.unresolved, *around.notes):
         click.echo(f"Warning: {text}", err=True)
     grantee = _grantee(options, habits)

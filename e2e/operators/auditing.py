@@ -21,7 +21,7 @@ class Audited:
 
     def refusals_of(self, user: str) -> list[str]:
         """Which requests of a user were refused for want of rights."""
-        found = [event for event in self.cluster.audit_events() if event["user"]["username"] == user]
+        found = [event for event in self.cluster.audit_events() if event["user"].get("username") == user]
         assert found, f"{user} has asked for nothing"
         return [f"{event['verb']} {event['requestURI']}" for event in found if event["responseStatus"]["code"] == 403]
 
@@ -30,7 +30,7 @@ class Audited:
         found = set()
         for event in self.cluster.audit_events():
             ref = event.get("objectRef")
-            if event["user"]["username"] == user and ref is not None:
+            if event["user"].get("username") == user and ref is not None:
                 name = f"{ref['resource']}.{ref.get('apiGroup', '')}".rstrip(".")
                 name += f"/{ref['subresource']}" if ref.get("subresource") else ""
                 found.add((event["verb"], name, ref.get("namespace", "")))

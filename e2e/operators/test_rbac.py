@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -32,6 +33,8 @@ UNMET = {
 NO_RESULT = {("patch", f"{KOPF}/status"): "its handlers may return results at any time, and do not today"}
 FAILING = {"03-exceptions", "07-subhandlers", "14-daemons", "15-timers"}
 """Examples whose handlers fail on purpose, which the log shows."""
+PROGRAMS = {"12-embedded", "20-informers"}
+"""Examples that are no files for `ctl run`."""
 CLUSTER_SECONDS = 60.0
 
 
@@ -82,6 +85,15 @@ async def embedded(scene: Scene) -> None:
     scene.operator.wait_for("one was created")
     await scene.examples.handled("one")
     await gone(scene)
+
+
+async def entries(scene: Scene) -> None:
+    """A program without handlers, which looks at all namespaces."""
+    await scene.examples.create_config("colours", {"red": "1"})
+    deadline = asyncio.get_running_loop().time() + CLUSTER_SECONDS
+    while not any(one["metadata"].get("annotations") for one in await scene.examples.configs()):
+        assert asyncio.get_running_loop().time() < deadline, scene.operator.text()
+        await asyncio.sleep(0.1)
 
 
 async def replicas(scene: Scene) -> None:
@@ -143,6 +155,7 @@ CASES = [
     Case("14-daemons"),
     Case("15-timers"),
     Case("16-indices", unused=NO_RESULT),
+    Case("20-informers", entries, options=("--also", "configmaps=list,watch,patch"), is_met=True),
     Case(
         "21-replica-set",
         replicas,
@@ -153,6 +166,10 @@ CASES = [
         ),
     ),
 ]
+
+
+def test_every_example_is_a_case() -> None:
+    assert {case.example for case in CASES} == {path.parent.name for path in EXAMPLES.glob("*/example.py")}
 
 
 @pytest.fixture
@@ -199,7 +216,9 @@ async def test_what_is_printed_is_enough_and_not_too_much(
     file = str(EXAMPLES / case.example / "example.py")
     await admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
     token = await account_token(admin, space, "operator")
-    documents = printed(audited, "-n", space, "--service-account", "operator", "--name", space, *case.options, file)
+    account = ("--service-account", "operator", "--service-account-namespace", space, "--name", space)
+    place = ("-A",) if case.example == "20-informers" else ("-n", space)
+    documents = printed(audited, *place, *account, *case.options, file)
     await grant(admin, documents)
     if case.example == "06-peering":
         peering = yaml.safe_load((EXAMPLES / case.example / "peering.yaml").read_text())
@@ -210,11 +229,12 @@ async def test_what_is_printed_is_enough_and_not_too_much(
     command = ctl_command("run", "-v", "-n", space, *case.run, file)
     if case.run:
         command[-1:] = ["--lease-namespace", space, file]
-    if case.example == "12-embedded":
+    if case.example in PROGRAMS:
         command = [sys.executable, file, space]
     with running(command, narrow, tmp_path / "log") as operator:
         await case.use(Scene(admin, space, Examples(admin, space), operator))
-        assert operator.stop() == 0
+        # That one has no signal handlers of its own.
+        assert operator.stop() == (-signal.SIGTERM if case.example == "20-informers" else 0)
 
     user = f"system:serviceaccount:{space}:operator"
     assert audited.refusals_of(user) == []
