@@ -325,11 +325,7 @@ class Changes:
         is_there = essence == cause.old and not self._again
         answer = await round_.conclude(None if is_there or releasing else essence)
         if done:
-            if progression.active:
-                counts = progression.told
-                cause.logger.info(
-                    "%s is processed: %d succeeded; %d failed.", TITLES[cause.reason], counts.succeeded, counts.failed
-                )
+            _tell(cause, progression)
             if not releasing:
                 self._forget_cycle()
             self.memory.handled_once = True
@@ -377,6 +373,13 @@ class Changes:
     def _forget_cycle(self) -> None:
         self.memory.progress = {}
         self.memory.seen = {}
+
+
+def _tell(cause: ChangingCause, progression: Progression) -> None:
+    if progression.active:
+        counts = progression.told
+        text = "%s is processed: %d succeeded; %d failed."
+        cause.logger.info(text, TITLES[cause.reason], counts.succeeded, counts.failed)
 
 
 def _superseded(old: Reason, new: Reason, counts: Counts) -> str:
