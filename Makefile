@@ -91,6 +91,7 @@ soak: $(STAMP) ## Run what takes long: every operator under Kopf and ctl on both
 	PARITY_EVERYWHERE=1 $(BIN)/pytest e2e/parity --timeout=3600 $(PYTEST_ARGS)
 	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/gating/test_leases.py tests/controller/gating/test_partitions.py tests/handlers/test_convergence.py \
 	  tests/controller/test_cached.py tests/controller/test_serve.py tests/handlers/test_interruptions.py tests/handlers/test_promises.py \
+	  tests/handlers/test_places.py tests/handlers/test_restarts.py tests/handlers/test_scale.py \
 	  --timeout=3600 $(PYTEST_ARGS)
 	SOAK_LOSSES=100 $(BIN)/pytest tests/handlers/test_leadership.py --timeout=3600 $(PYTEST_ARGS)
 	SOAK_WEATHER=1 $(BIN)/pytest tests/handlers/test_weather.py --timeout=3600 $(PYTEST_ARGS)
