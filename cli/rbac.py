@@ -151,7 +151,7 @@ def rbac(controls: CLIControls, /, **given: Any) -> None:
     if not registry.specs() and not declared(registry):
         # There is no operator that would need anything for itself.
         circumstances = Situation(
-            around.resources, elects=False, follows_definitions=False, posts=False, extra=circumstances.extra
+            resources=around.resources, elects=False, follows_definitions=False, posts=False, extra=circumstances.extra
         )
     found = needs(registry, circumstances)
     for text in (*found.unresolved, *around.notes):

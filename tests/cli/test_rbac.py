@@ -203,3 +203,16 @@ async def test_what_is_wrong_is_said(main: Path, tmp_path: Path, arguments: list
         assert await run.end() == code
     assert said in " ".join(run.output.split())
     assert "Traceback" not in run.output
+
+
+async def test_a_program_without_handlers_needs_nothing_for_an_operator(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text("import ctl\n\nasync def main():\n    async with ctl.Client(ctl.load_access()):\n        pass\n")
+    async with command("rbac", "-A", "--offline", path) as run:
+        assert await run.end() == 1
+    assert run.lines[-1].endswith("What its own clients ask for cannot be seen from here: name it by --also.")
+    async with command("rbac", "-A", "--offline", "--also", "configmaps=list,watch", path) as run:
+        assert await run.end() == 0
+    assert "resources: [configmaps]" in run.output
+    assert "leases" not in run.output
+    assert "customresourcedefinitions" not in run.output
