@@ -54,7 +54,8 @@ class RunOptions:
         """Raise click.UsageError for options that contradict each other."""
         if self.namespaces and self.clusterwide:
             raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
-        if not self.paths and not self.modules:
+        # A program that is an operator may declare its handlers first, and call the command itself.
+        if not self.paths and not self.modules and not get_default_registry().specs():
             raise click.UsageError("Nothing to run: name the operator's Python files, or its modules with -m.")
         if self.manifests and not self.sandbox:
             raise click.UsageError("--manifest is for the embedded API server: add --sandbox.")

@@ -37,7 +37,7 @@ async def show(delta: Delta, resource: Resource, env: Environment) -> None:
         call = Call(spec, cause, Progress(clock.now()), ErrorsMode.IGNORED)
         outcome = await attempt(call, env.settings)
         if outcome.result is not None:
-            deliver(patch, spec.id, outcome.result)
+            deliver(patch, spec.id, outcome.result, cause.logger)
     if is_new and patch:
         env.memories.recall(uid, initial=delta.wire_type is None).keep_pending(patch)
 

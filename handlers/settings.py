@@ -24,7 +24,7 @@ class SettingsFrozenWarning(UserWarning):
 
 
 class _Group:
-    """Attributes that must have been declared, and a warning for those that are changed too late."""
+    """Attributes, and warnings for those that were not declared and for those that are changed too late."""
 
     _frozen: ClassVar[bool] = False
 
@@ -41,7 +41,7 @@ class _Group:
                 public = sorted(item for item in {*declared, *vars(type(self))} if not item.startswith("_"))
                 close = difflib.get_close_matches(name, public, n=1)
                 hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(public)}."
-                raise AttributeError(f"{type(self).__name__} has no setting {name!r}. {hint}")
+                warnings.warn(f"{type(self).__name__} has no setting {name!r}: it has no effect. {hint}", stacklevel=2)
             value = self._read(name, value)
             if self._frozen and name in declared and getattr(self, name) != value:
                 warnings.warn(

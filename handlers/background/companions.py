@@ -168,7 +168,7 @@ class Companion(Generic[SpecT]):
             shown[:] = [body for body in shown if body is not cause.body]
         self.progress = None if outcome.final else progress.after(outcome, clock.now())
         if outcome.result is not None:
-            deliver(cause.patch, self.spec.id, outcome.result)
+            deliver(cause.patch, self.spec.id, outcome.result, cause.logger)
         return outcome
 
     async def write(self, patch: Patch, *, again: bool) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...client.calls import encode
 from ...client.objects import Object
 from ...runtime import clock
-from ..causation.causes import ChangingCause, Reason
+from ..causation.causes import ChangingCause, Logger, Reason
 from ..causation.patch import Patch, compose, lay_over
 from ..causation.views import Body, BodyEssence
 from ..declaration.specs import ChangingSpec
@@ -141,7 +142,7 @@ class Round:
             outcome = await attempt(call, self._around.settings, offspring.subrefs, offspring.run_declared)
         self.progression.conclude(spec.id, outcome, clock.now(), self._witness(shown) if outcome.final else None)
         if outcome.result is not None:
-            deliver(cause.patch, spec.id, outcome.result)
+            deliver(cause.patch, spec.id, outcome.result, cause.logger)
         if cause.patch is not self.gathered:
             compose(self.gathered, cause.patch)
         self._unwritten = True
@@ -281,8 +282,18 @@ class Round:
         return answer
 
 
-def deliver(patch: Patch, handler_id: str, result: Any) -> None:
-    """Put a handler's result into the status under its id: mappings merge at the top level (Kopf behaviour)."""
+def deliver(patch: Patch, handler_id: str, result: Any, logger: Logger) -> None:
+    """Put a handler's result into the status under its id: mappings merge at the top level (Kopf behaviour).
+
+    One that is nothing for JSON is logged and dropped: the handler has done its work, and is not called again for that.
+    """
+    try:
+        encode(result)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        logger.error(  # noqa: TRY400 - where it was encoded tells the author of the handler nothing
+            "The result of handler %r cannot be written to the status, and is dropped: %s", handler_id, exc
+        )
+        return
     known = patch.status.get(handler_id)
     if isinstance(result, Mapping):
         patch.status[handler_id] = {**(known if isinstance(known, Mapping) else {}), **copy.deepcopy(dict(result))}

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 PATIENCE = 60.0
@@ -62,12 +62,15 @@ class Command:
 
 @contextlib.asynccontextmanager
 async def command(
-    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *args: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str | Path] = ("-m", "ctl"),
 ) -> AsyncIterator[Command]:
-    """Start `ctl ARGS...`, away from the tester's own cluster and settings; it is killed if the test leaves it running."""
+    """Start `ctl ARGS...`, or a program of one's own, away from the tester's own cluster and settings; it is killed if the test leaves it running."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("CTL_", "KOPF_", "KUBE"))}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ctl", *map(str, args)),
+        *(sys.executable, *map(str, program), *map(str, args)),
         cwd=cwd,
         env={**clean, "HOME": "/nonexistent", **(env or {})},
         stdin=asyncio.subprocess.DEVNULL,

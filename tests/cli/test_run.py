@@ -167,6 +167,16 @@ async def test_wrong_usage_is_one_sentence_and_code_2(args: list[str], said: str
     assert "Traceback" not in run.output
 
 
+async def test_a_program_may_declare_its_handlers_and_call_the_command_itself(kubeconfig: Path, tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    begin, end = "import ctl\nctl.install_as_kopf()\n", "\nimport kopf.cli\nkopf.cli.main()\n"
+    path.write_text(begin + HANDLER.replace("MODULE", "kopf") + end)
+    async with command("run", "-n", "default", "--kubeconfig", kubeconfig, program=[path]) as run:
+        body = await handled(kubeconfig)
+        assert await run.end(signal.SIGTERM) == 0
+    assert body["status"] == {"create_fn": {"hello": "one"}}
+
+
 def config(server: str, token: str = "secret") -> str:
     return yaml.safe_dump(
         {

@@ -515,3 +515,25 @@ async def test_what_the_server_prunes_is_told(calls: Calls, caplog: pytest.LogCa
     expected = "Merge-patching finished with inconsistencies: (('remove', ('status', 'create'), 'a result', None),)"
     assert said == expected
     assert len(calls) == 1
+
+
+async def test_a_result_that_is_nothing_for_json_is_dropped_and_the_handler_is_done(
+    world: World, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    @ctl.on.create(KEX.plural, id="bad")
+    async def bad(**_: Any) -> object:
+        calls("bad", {})
+        return object()
+
+    @ctl.on.create(KEX.plural, id="good")
+    async def good(**_: Any) -> str:
+        calls("good", {})
+        return "fine"
+
+    async with world.running():
+        await world.create()
+        body = await world.handled()
+        await rest(5)
+    assert calls.names == ["bad", "good"]
+    assert body["status"] == {"good": "fine"}
+    assert "The result of handler 'bad' cannot be written to the status, and is dropped: " in caplog.text
