@@ -74,14 +74,15 @@ class Offspring:
         below = (subref for known in self._seen if known in records for subref in records[known].subrefs)
         return [*self._seen, *below]
 
-    async def run_declared(self) -> None:
-        """Run the declared sub-handlers when the handler returns, unless it has executed some itself."""
-        if not self._executed and self.declared.specs:
-            await self.run(self.declared.changing(self.cause))
+    async def run_declared(self, lifecycle: Lifecycle | None = None, cause: ChangingCause | None = None) -> None:
+        """Run the declared sub-handlers, once: when the handler asks for it, else when it returns."""
+        if not self._executed:
+            self._executed = True
+            if self.declared.specs:
+                await self.run(self.declared.changing(cause or self.cause), lifecycle)
 
     async def run(self, specs: Sequence[ChangingSpec], lifecycle: Lifecycle | None = None) -> None:
         """Attempt the due sub-handlers. Raises UnfinishedSubhandlers while any of them is not finished."""
-        self._executed = True
         progression = self._runner.progression
         progression.activate((spec.id for spec in specs), clock.now())
         progression.adopt(self.declared.parent.id, (spec.id for spec in specs))
@@ -116,7 +117,7 @@ async def execute(
     """Run sub-handlers of the running handler now, instead of when it returns (Kopf's function).
 
     `fns` are functions, or functions by id; `handlers` are specs; `registry` is asked for the handlers of the cause;
-    without any of them the ones declared so far are run. Raises TypeError when more than one is given or no change handler
+    without any of them the ones declared so far are run, once; those are run at the end of the handler otherwise. Raises TypeError when more than one is given or no change handler
     runs, and a TemporaryError that the handler lets pass while a sub-handler is not finished.
     """
     if sum(given is not None for given in (fns, handlers, registry)) > 1:
@@ -136,6 +137,9 @@ async def execute(
         specs = fresh.changing(cause)
     elif handlers is not None:
         specs = list(handlers)
+    elif registry is not None:
+        specs = registry.changing(cause)
     else:
-        specs = (registry or offspring.declared).changing(cause)
+        await offspring.run_declared(lifecycle, cause)
+        return
     await offspring.run(specs, lifecycle)

@@ -235,3 +235,19 @@ async def test_a_deletion_with_a_pending_change_tells_the_difference(
             await world.gone()
     assert "Deletion diff: (('change', ('spec', 'field'), 'value', 'changed'),)" in caplog.messages
     assert not [text for text in caplog.messages if text.startswith("Creation diff")]
+
+
+async def test_functions_that_are_executed_leave_the_declared_ones_for_the_end(world: World, calls: Calls) -> None:
+    def noting(name: str) -> Any:
+        return lambda **_: calls(name, {})
+
+    @ctl.on.create(KEX.plural, id="parent")
+    async def parent(**_: Any) -> None:
+        ctl.register(noting("declared"), id="declared")
+        await ctl.execute(fns={"given": noting("given")})
+        calls("parent", {})
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+    assert calls.names == ["given", "parent", "declared"]
