@@ -11,7 +11,7 @@ import yaml
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "ctl-operator"
 VALUES = Path(__file__).resolve().parent / "values"
-SECONDS = 60.0
+SECONDS = 150.0
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,9 @@ class Release:
         """`helm upgrade`; gives what it says."""
         return self._apply("upgrade", values, *given)
 
-    def uninstall(self) -> str:
+    def uninstall(self, *given: str) -> str:
         """`helm uninstall`; gives what it says."""
-        return self.helm.run("uninstall", "demo", "-n", self.namespace).well()
+        return self.helm.run("uninstall", "demo", "-n", self.namespace, *given).well()
 
     def manifest(self) -> str:
         """What helm knows to be installed."""
@@ -80,15 +80,18 @@ class Release:
         found: str = (await self.api.create(path, REVIEW))["status"]["token"]
         return found
 
-    async def replica(self, name: str, stack: contextlib.ExitStack, **environment: str) -> Replica:
-        """Start what the Deployment says, with the code of its ConfigMap and a token of its account."""
+    async def replica(
+        self, name: str, stack: contextlib.ExitStack, pod: Body | None = None, **environment: str
+    ) -> Replica:
+        """Start what the Deployment (or the spec of a pod) says, with the code of its ConfigMap and a token of its account."""
         target = as_user(self.server.target, name, await self.token(), self.folder / f"{name}.kubeconfig")
         code = await self.api.get(f"{CORE.format(self.namespace)}/configmaps/demo-ctl-operator-code")
         mounted = self.folder / name
         mounted.mkdir()
         for file, text in code["data"].items():
             (mounted / file).write_text(text)
-        (container,) = (await self.deployment())["spec"]["template"]["spec"]["containers"]
+        spec = (await self.deployment())["spec"]["template"]["spec"] if pod is None else pod
+        (container,) = spec["containers"]
         assert container["command"] == ["ctl"]
         port = free_port()
         told = [

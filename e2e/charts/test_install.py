@@ -65,8 +65,10 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-async def until(holds: Callable[[], Awaitable[object] | object], what: str, replicas: list[Replica]) -> None:
-    deadline = time.monotonic() + SECONDS
+async def until(
+    holds: Callable[[], Awaitable[object] | object], what: str, replicas: list[Replica], seconds: float = SECONDS
+) -> None:
+    deadline = time.monotonic() + seconds
     while True:
         found = holds()
         if await found if isinstance(found, Awaitable) else found:

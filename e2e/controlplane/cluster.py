@@ -15,7 +15,7 @@ import ssl
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -119,6 +119,15 @@ class ControlPlane:
     def logs(self) -> str:
         """The end of each server's log."""
         return "\n".join(server.tail() for server in self._servers.values())
+
+    @contextlib.contextmanager
+    def controllers(self) -> Iterator[None]:
+        """Run the controller manager for as long as the block lasts."""
+        self._start_controller_manager()
+        try:
+            yield
+        finally:
+            self._servers.pop("kube-controller-manager").stop()
 
     def restart_api_server(self) -> None:
         """Stop kube-apiserver and start it again at the same address: streams break, its caches start anew."""
