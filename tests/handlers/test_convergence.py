@@ -70,6 +70,8 @@ async def test_a_worker_limit_is_kept_and_nothing_is_left_behind(world: World) -
     assert all(world.get(name)["spec"]["turn"] == 3 for name in names)
 
 
+# It waits for some twenty thousand timers: on a machine that does much else, each of them takes its time.
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("seed", "crash"), [(seed, seed % 2 == 0) for seed in range(1, ROUNDS + 1)])
 async def test_random_lives_converge(world: World, seed: int, crash: bool) -> None:
     """Each object lives through edits of its own while handlers fail at random and the server breaks now and then.
