@@ -232,15 +232,15 @@ class Authority:
             # What handlers have started on their way out. In another term it may act.
             acting |= born_in_handlers(self._stage.indices)
         survivors = [name for task, name in acting.items() if not task.done()]
-        survivors += [f"the reconciler of {key}" for keys in await others for key in keys]
-        if not survivors:
+        keys = [f"the reconciler of {key}" for keys in await others for key in keys]
+        if not survivors and not keys:
             return
-        error = StillActing(_lease(leadership), survivors)
+        error = StillActing(_lease(leadership), [*survivors, *keys])
         logger.error("%s", error)
         self._wish.fail(error)
         if self._last_resort is not None:
-            await asyncio.sleep(left / 4)
-            self._last_resort(error)
+            # Not by a task of ours: the operator may have ended by then, and a thread of a handler goes on all the same.
+            asyncio.get_running_loop().call_later(left / 4, self._last_resort, error)
 
     def _resort(self) -> None:
         """In the thread of the election: the event loop has not heard of the loss, and nothing can be cancelled in it."""

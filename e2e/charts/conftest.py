@@ -14,12 +14,13 @@ from charts.helm import Helm
 from charts.prometheus import Prometheus
 from charts.release import Release
 from charts.schemas import write_defined, write_published
-from conformance.api import Api
+from conformance.api import MERGE, Api
 from conformance.spaces import DEFINITIONS, established
 from controlplane import build
 from controlplane.build import BuildError
 from controlplane.cluster import ControlPlane, Options
 from operators.auditing import Audited
+from operators.cluster import OBJECTS
 from targets import of_control_plane
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -111,10 +112,16 @@ async def api(server: Audited) -> AsyncIterator[Api]:
 
 
 @pytest.fixture
-async def release(installing: Helm, server: Audited, api: Api, tmp_path: Path) -> Release:
+async def release(installing: Helm, server: Audited, api: Api, tmp_path: Path) -> AsyncIterator[Release]:
     """A release to be installed in a namespace of its own, which enforces the strictest standard for pods."""
     namespace = f"chart-{secrets.token_hex(3)}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     meta = {"name": namespace, "labels": labels}
     await api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
-    return Release(installing, server, api, namespace, tmp_path)
+    yield Release(installing, server, api, namespace, tmp_path)
+    # Operators of the whole cluster, in other tests, would handle what is left here.
+    path = OBJECTS.format(namespace=namespace)
+    left = await api.call("GET", path)
+    for item in left.body["items"] if left.code == 200 else ():
+        await api.call("PATCH", f"{path}/{item['metadata']['name']}", {"metadata": {"finalizers": None}}, kind=MERGE)
+        await api.call("DELETE", f"{path}/{item['metadata']['name']}")
