@@ -18,7 +18,7 @@ from .declaration.specs import HandlerId, IndexingSpec
 from .environment import Environment
 from .errors import ErrorsMode
 from .execution.attempts import Call, attempt
-from .execution.progression import Progress
+from .execution.progression import SHORTEST, Progress
 from .loggers import TerseObjectLogger
 
 
@@ -55,7 +55,8 @@ class Indexing:
         now = clock.now()
         delays = [progress.delayed for progress in self._failed.get(obj.identity, {}).values()]
         # Without a delay it is the next event's turn: at once would be for ever and ever.
-        return min(((when - now).total_seconds() for when in delays if when is not None and when > now), default=None)
+        waits = [(when - now).total_seconds() for when in delays if when is not None and when > now]
+        return max(SHORTEST, min(waits)) if waits else None
 
     def waits(self, obj: Object) -> bool:
         """Whether a function of the object is to be called again without any event."""

@@ -89,6 +89,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Wait as a selector does, and make the time pass."""
         ready = poll(0)
         if ready or (timeout is not None and timeout <= 0):
+            self._round_up()
             return ready
         if self._jobs:
             return self._wait_for_threads(poll, timeout)
@@ -102,6 +103,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                     return ready
         self._virtual += timeout
         return ready
+
+    def _round_up(self) -> None:
+        """Come to the time of a timer that is about to fire for being within the resolution: who asks to be woken then finds that it is then."""
+        timers = self._scheduled  # type: ignore[attr-defined]
+        if timers and self._virtual < timers[0].when() <= self._virtual + RESOLUTION:
+            self._virtual = timers[0].when()
 
     def _wait_for_threads(self, poll: "_Poll", timeout: float | None) -> "list[_Ready]":
         began = time.monotonic()

@@ -25,6 +25,18 @@ async def test_a_timer_fires_also_when_the_clock_has_become_large() -> None:
         await asyncio.wait_for(asyncio.sleep(365 * 86_400 * years + 0.1), timeout=365 * 86_400 * years + 1)
 
 
+async def test_whoever_waits_for_the_rest_of_a_moment_comes_to_its_end_though_the_loop_is_busy() -> None:
+    loop = asyncio.get_running_loop()
+    until, woken = loop.time() + 1e-12, 0
+    while loop.time() < until:
+        woken += 1
+        assert woken < 100
+        wake = loop.create_future()
+        loop.call_at(until, wake.set_result, None)
+        loop.call_soon(str)
+        await wake
+
+
 async def test_timers_fire_in_order_at_their_times() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
