@@ -4,6 +4,11 @@ import time
 import ctl
 
 
+def say(line):
+    """Print a line from one of several threads: in one piece, which print() does not promise."""
+    os.write(1, f"{line}\n".encode())
+
+
 @ctl.on.startup()
 def configure(settings, **_):
     settings.leadership.lease_duration, settings.leadership.renew_deadline, settings.leadership.retry_period = 3, 2, 0.5
@@ -12,11 +17,11 @@ def configure(settings, **_):
 
 @ctl.on.create("kopfexamples", when=lambda **_: os.environ.get("STUCK") != "loop")
 def stick(name, **_):
-    print("sticking to", name, flush=True)
+    say(f"sticking to {name}")
     time.sleep(600)
 
 
 @ctl.on.create("kopfexamples", when=lambda name, **_: os.environ.get("STUCK") == "loop" and name == "n0")
 async def block(name, **_):
-    print("blocking the loop for", name, flush=True)
+    say(f"blocking the loop for {name}")
     time.sleep(600)  # noqa: ASYNC251 - that is the point
