@@ -20,7 +20,8 @@ from ctl.client.access import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 
-from .bench_ingest import CACHE, HERE, Line, measure, replaying
+from .bench_ingest import Line, measure, replaying
+from .peers import CACHE, HERE
 
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "e2e"))

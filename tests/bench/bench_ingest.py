@@ -5,9 +5,7 @@ program is built once, four minutes, and kept in the cache); kube-rs, when Cargo
 The informer of the `kubernetes` package takes no custom resources.
 """
 
-import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctl"
+from .peers import CACHE, HERE, client_go, kept
+
 COUNT, EVENTS = 20_000, 200_000
 SECONDS = 120
 BUILD_SECONDS = 1200
@@ -74,14 +72,9 @@ def test_kopf() -> None:
 
 
 def test_client_go() -> None:
-    go = shutil.which("go")
-    if go is None:
+    program = client_go("clientgo", ".")
+    if program is None:
         pytest.skip("Go is not installed")
-    source = HERE / "clientgo"
-    parts = [(source / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")]
-    program = CACHE / "bench" / f"clientgo-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}"
-    if not program.exists():
-        subprocess.run([go, "build", "-o", str(program), "."], cwd=source, check=True, timeout=580)
     measure("client-go", str(program), "URL", str(COUNT), str(EVENTS // 4), events=EVENTS // 4)
 
 
@@ -91,15 +84,13 @@ def kube_rs() -> Path:
     cargo = shutil.which("cargo")
     if cargo is None:
         pytest.skip("Cargo is not installed")
-    source = HERE / "kubers"
-    parts = [(source / name).read_bytes() for name in ("Cargo.toml", "Cargo.lock", "main.rs")]
-    program = CACHE / "bench" / f"kubers-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}"
+    program = kept("kubers", "kubers", "Cargo.toml", "Cargo.lock", "main.rs")
     if not program.exists():
         # With the parts in the cache too, an interrupted build goes on where it was. Gently: it is others' machine as well.
         target = CACHE / "bench" / "kubers-target"
         command = [cargo, "build", "--release", "--locked", "--jobs=1", f"--target-dir={target}"]
         try:
-            subprocess.run(["nice", "-n", "15", *command], cwd=source, check=True, timeout=BUILD_SECONDS)
+            subprocess.run(["nice", "-n", "15", *command], cwd=HERE / "kubers", check=True, timeout=BUILD_SECONDS)
         except (subprocess.SubprocessError, OSError) as exc:
             pytest.skip(f"The program of kube-rs cannot be built: {exc}")
         shutil.copy2(target / "release" / "ingest", program)

@@ -4,18 +4,15 @@ Both have their metrics on; ours has priorities and ageing on as well, which the
 there, and kept in the user's cache folder.
 """
 
-import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctl"
+from .peers import HERE, client_go
+
 ROUNDS = 3
 FLOOR = 20_000
 """Keys a second that no loaded machine falls below; the figures themselves are printed."""
@@ -37,22 +34,17 @@ def ours() -> dict[str, int]:
     return found
 
 
-def theirs(go: str) -> dict[str, int]:
-    """The same for client-go; built on the way."""
-    source = HERE / "clientgo"
-    parts = [(source / name).read_bytes() for name in ("go.mod", "go.sum", "queue/main.go")]
-    program = CACHE / "bench" / f"queue-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}"
-    if not program.exists():
-        subprocess.run([go, "build", "-o", str(program), "./queue"], cwd=source, check=True, timeout=580)
+def theirs(program: Path) -> dict[str, int]:
+    """The same for client-go."""
     run = subprocess.run([str(program), str(ROUNDS)], capture_output=True, text=True, timeout=120, check=True)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     return {line["load"]: line["per_cpu_s"] for line in lines}
 
 
 def test_add_get_done() -> None:
-    go = shutil.which("go")
+    program = client_go("queue", "queue")
     mine = ours()
-    peer = theirs(go) if go is not None else {}
+    peer = theirs(program) if program is not None else {}
     print()
     for load, rate in mine.items():
         beside = (
@@ -60,5 +52,5 @@ def test_add_get_done() -> None:
         )
         print(f"{load:>8}: ctl {rate:>10,} add-get-done per cpu second   {beside}")
         assert rate > FLOOR
-    if go is None:
+    if program is None:
         pytest.skip("Go is not installed")
