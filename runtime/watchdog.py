@@ -149,7 +149,7 @@ class LoopWatchdog:
         # Written by the loop, read by the thread: when the loop turned last, and late ticks that wait for a judgement.
         self._beat = 0.0
         self._due = 0.0
-        self._starving: _Starving | None = None
+        self._starving: _Starving  # once it is started
         self._used: tuple[_Used, ...] = ()
         self._depth = 0
         self._late: deque[_Gap] = deque(maxlen=64)
@@ -183,7 +183,7 @@ class LoopWatchdog:
         if self._thread is not None:
             self._thread.join(1.0)
             # A thread that is still at work would find another file under the number.
-            if self._starving is not None and not self._thread.is_alive():
+            if not self._thread.is_alive():
                 self._starving.close()
             self._thread = None
         if self._loop is not None:
@@ -194,14 +194,13 @@ class LoopWatchdog:
         assert self._loop is not None
         now = time.monotonic()
         period = self._period()
-        starving = self._starving
         if now - self._due > 0.001:
-            gap = _Gap(self._beat, self._due, now, 0.0 if starving is None else starving.since(self._used))
+            gap = _Gap(self._beat, self._due, now, self._starving.since(self._used))
             self._lags.append(gap)
             if now - self._due > period:
                 self._late.append(gap)
         self._beat, self._due = now, now + period
-        self._used = () if starving is None else starving.used()
+        self._used = self._starving.used()
         # What is under the callback now is the loop, and who runs it. (uvloop's own frames are not to be seen.)
         self._depth = sum(1 for _ in _frames(sys._getframe().f_back))
         self._timer = self._loop.call_later(period, self._tick)
@@ -225,14 +224,14 @@ class LoopWatchdog:
 
     def stood(self, resumed: float) -> float:
         """For how long the loop has not turned, without what it got no CPU and what was before the process went on at `resumed`."""
-        starving, beat, used = self._starving, self._beat, self._used
-        starved = 0.0 if starving is None else starving.since(used)
+        beat = self._beat
+        starved = self._starving.since(self._used)
         seconds = time.monotonic() - beat - max(resumed - beat, starved, 0.0)
         return seconds if beat == self._beat else 0.0
 
     def is_starving(self, limit: float) -> bool:
         """Whether the loop's thread could run now and only lacks a CPU; not if it had one for so long that it is a block."""
-        return self._starving is not None and self._starving.is_waiting(self._used, limit)
+        return self._starving.is_waiting(self._used, limit)
 
     def samples(self) -> Iterator[Sample]:
         """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""
@@ -268,8 +267,7 @@ class _Watch:
     def run(self) -> None:
         dog = self._dog
         # While this thread has the interpreter's lock and no CPU, the loop has neither.
-        if dog._starving is not None:
-            dog._starving.join()
+        dog._starving.join()
         while True:
             limit, period = dog._limit(), dog._period()
             if self._sleep(max(self._wait(limit, period), 0.002), max((limit or LIMIT) / 2, 0.1)):
