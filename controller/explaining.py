@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from ..client.objects import Object
 from ..client.resources import Key
+from ..informers.informer import Informer
 from .controller import Controller, Explanation
 from .copies import Copy
 
@@ -40,14 +42,17 @@ def explain(controller: Controller[Any], copy: Copy | None, key: Key) -> KeyExpl
     state, obj = f"{informer.state}, {len(informer.store)} objects", informer.store.get(key)
     if obj is None:
         return KeyExplanation(**known, informer=state, store_version=informer.store.resource_version)
-    metadata, delivered = obj.metadata(), informer.delivered(key)
-    return KeyExplanation(
-        **known,
-        informer=state,
-        uid=obj.uid,
-        cached_version=None if delivered is None else delivered.resource_version,
-        written_version=obj.resource_version,
-        store_version=informer.store.resource_version,
-        deleted=metadata.deletion_timestamp is not None,
-        finalizers=list(metadata.finalizers or ()),
-    )
+    return KeyExplanation(**known, informer=state, **of_object(obj, informer))
+
+
+def of_object(obj: Object, informer: Informer) -> dict[str, Any]:
+    """What an explanation tells of an object in the copy, by the names of its fields."""
+    metadata, delivered = obj.metadata(), informer.delivered(obj.key)
+    return {
+        "uid": obj.uid,
+        "cached_version": None if delivered is None else delivered.resource_version,
+        "written_version": obj.resource_version,
+        "store_version": informer.store.resource_version,
+        "deleted": metadata.deletion_timestamp is not None,
+        "finalizers": list(metadata.finalizers or ()),
+    }

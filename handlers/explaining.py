@@ -8,6 +8,7 @@ from typing import Any
 from ..client.objects import Object
 from ..client.resources import Key, Resource
 from ..controller.controller import Controller
+from ..controller.explaining import of_object
 from ..informers.informer import Informer
 from ..runtime import clock
 from .background.companions import Companion
@@ -111,21 +112,9 @@ class Explainer:
             last_error_ago=told.last_error_ago,
             events=0 if backlog is None else len(backlog),
             informer=str(informer.state),
-            **({} if obj is None else self._of_object(obj, informer, memory)),
+            **({} if obj is None else of_object(obj, informer)),
+            handlers=[] if obj is None else [*self._changing(obj, informer.resource, memory), *self._companions(obj)],
         )
-
-    def _of_object(self, obj: Object, informer: Informer, memory: Memory | None) -> dict[str, Any]:
-        metadata = obj.metadata()
-        delivered = informer.delivered(obj.key)
-        return {
-            "uid": obj.uid,
-            "cached_version": None if delivered is None else delivered.resource_version,
-            "written_version": obj.resource_version,
-            "store_version": informer.store.resource_version,
-            "deleted": metadata.deletion_timestamp is not None,
-            "finalizers": list(metadata.finalizers or ()),
-            "handlers": [*self._changing(obj, informer.resource, memory), *self._companions(obj)],
-        }
 
     def _find(self, text: str) -> tuple[ObjectKey, Informer]:
         parts = text.strip("/").split("/")
