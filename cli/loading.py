@@ -65,9 +65,7 @@ def _load_file(number: int, path: str) -> None:
     try:
         spec.loader.exec_module(module)
     except Exception as exc:
-        raise LoadingError(
-            f"{path} could not be loaded ({type(exc).__name__}, see above).{_advice(exc)}", exc
-        ) from None
+        raise _failed(path, exc) from None
 
 
 def _load_module(name: str) -> None:
@@ -75,24 +73,20 @@ def _load_module(name: str) -> None:
         importlib.import_module(name)
     except ModuleNotFoundError as exc:
         if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
-            raise LoadingError(
-                f"The module {name} could not be loaded (ModuleNotFoundError, see above).{_advice(exc)}", exc
-            ) from None
+            raise _failed(f"The module {name}", exc) from None
         raise click.UsageError(
             f"There is no module {exc.name}. Looked for in the current folder {Path.cwd()}, on PYTHONPATH, and among what is "
             f"installed for {sys.executable}."
         ) from None
     except Exception as exc:
-        raise LoadingError(
-            f"The module {name} could not be loaded ({type(exc).__name__}, see above).{_advice(exc)}", exc
-        ) from None
+        raise _failed(f"The module {name}", exc) from None
 
 
-def _advice(exc: Exception) -> str:
-    """What to do next, where that is not said by the traceback."""
-    if isinstance(exc, ModuleNotFoundError):
-        return f" Install what it imports for {sys.executable}, or mend the import."
-    return ""
+def _failed(what: str, exc: Exception) -> LoadingError:
+    """The error to raise, with what to do next where that is not said by the traceback."""
+    missing = isinstance(exc, ModuleNotFoundError)
+    advice = f" Install what it imports for {sys.executable}, or mend the import." if missing else ""
+    return LoadingError(f"{what} could not be loaded ({type(exc).__name__}, see above).{advice}", exc)
 
 
 def _users_traceback(exc: BaseException) -> traceback.TracebackException:
