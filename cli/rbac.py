@@ -142,13 +142,14 @@ def rbac(controls: CLIControls, /, **given: Any) -> None:
     load(options.paths, options.modules)
     registry = _registry(controls.registry or get_default_registry(), before)
     habits = habits_of(_sources(options, before))
-    if not registry.specs() and not declared(registry) and not options.also:
+    is_bare = not registry.specs() and not declared(registry)
+    if is_bare and not options.also:
         hint = " What its own clients ask for cannot be seen from here: name it by --also." if habits.has_client else ""
         where = ", ".join((*options.paths, *options.modules))
         raise Failure(f"Nothing is declared in {where}, so nothing is needed.{hint}")
     around = surroundings(options.where)
     circumstances = situation(options, registry, habits, around)
-    if not registry.specs() and not declared(registry):
+    if is_bare:
         # There is no operator that would need anything for itself.
         circumstances = Situation(
             resources=around.resources, elects=False, follows_definitions=False, posts=False, extra=circumstances.extra
