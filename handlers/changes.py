@@ -271,8 +271,8 @@ class Changes:
             records=self._records(cause.old),
         )
         round_ = Round(cause, progression, obj, around, pristine)
-        others = progression.seen
-        if others and round_.shown.digest in others:
+        elsewhere = progression.seen
+        if elsewhere and round_.shown.digest in elsewhere:
             # What a handler of another process saw is no riddle while the object is as it was.
             self.memory.seen = {**self.memory.seen, round_.shown.digest: pristine}
         try:
@@ -365,10 +365,10 @@ class Changes:
 
     def _missed(self, progression: Progression, now: Sight) -> bytes | None:
         """The digest of what a handler saw, in another process, that is not how the object is now; None when there is none."""
-        others = progression.seen
-        if others:
-            others -= {now.digest, *self.memory.seen}
-        return bytes.fromhex(min(others)) if others else None
+        elsewhere = progression.seen
+        if elsewhere:
+            elsewhere -= {now.digest, *self.memory.seen}
+        return bytes.fromhex(min(elsewhere)) if elsewhere else None
 
     def _forget_cycle(self) -> None:
         self.memory.progress = {}
