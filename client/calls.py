@@ -71,7 +71,11 @@ def accepting(media_type: str | None) -> dict[str, str]:
 
 
 def encode(body: object) -> bytes:
-    """JSON of a body made of mappings, sequences and scalars, whatever their classes. Raises TypeError for others."""
+    """JSON of a body made of mappings, sequences and scalars, whatever their classes.
+
+    What msgspec knows beside these (dates, dataclasses, sets, enumerations) is written as it does. Raises TypeError for others, and
+    UnicodeEncodeError for text that is none.
+    """
     return msgspec.json.encode(body, enc_hook=_plain)
 
 
@@ -86,6 +90,13 @@ def _text(value: str | int | bool) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return int(value) if isinstance(value, int) else float(value)
+    if type(value) in {list, tuple, frozenset, bool, type(None)}:
+        # These need no help where a value stands.
+        raise TypeError(f"A body for the API must have text as the keys of its mappings; found {value!r}.")
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (Sequence, set, frozenset, Iterable)):

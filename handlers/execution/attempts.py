@@ -12,8 +12,9 @@ from typing import Any
 from ...runtime import clock
 from ...runtime.situation import situation
 from ...runtime.watchdog import Blame
-from ..causation.causes import Cause, ResourceCause
+from ..causation.causes import Cause, IndexingCause, ResourceCause
 from ..causation.current import handling
+from ..causation.plain import Unwritable, make_plain
 from ..declaration.specs import Spec
 from ..errors import ErrorsMode
 from ..settings import OperatorSettings
@@ -68,6 +69,7 @@ async def attempt(
         if after is not None:
             with handling(call.cause):
                 await after()
+        _insist_on_writable(call)
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -105,6 +107,23 @@ async def _call(call: Call, settings: OperatorSettings, now: datetime, pools: St
         return await in_thread(spec.fn, kwargs(call, now), executor, pool, spec.id)
 
 
+def _unwritable(call: Call) -> list[Unwritable]:
+    """What the handler has put into its patch that cannot be written, and is taken out of it."""
+    cause = call.cause
+    if not isinstance(cause, ResourceCause) or not len(cause.patch) or isinstance(cause, IndexingCause):
+        return []
+    return make_plain(cause.patch)
+
+
+def _insist_on_writable(call: Call) -> None:
+    """Raise what is wrong with the patch of a handler that has returned: it has not done what it seems to have done."""
+    unwritable = _unwritable(call)
+    for other in unwritable[1:]:
+        call.cause.logger.error("%s left what cannot be written. %s", outcomes.label(call.spec), other)
+    if unwritable:
+        raise unwritable[0].with_traceback(None) from None
+
+
 def accuse(frames: Sequence[FrameType]) -> Blame | None:
     """Find out of the stack of a callback of the loop whose attempt it belongs to: the handler, and the object if there is one."""
     frame = next((frame for frame in frames if frame.f_code is _call.__code__), None)
@@ -138,6 +157,8 @@ def kwargs(call: Call, now: datetime) -> dict[str, Any]:
 
 def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> tuple[Outcome, str]:
     """The outcome of an attempt that raised, and its name in the statistics."""
+    for unwritable in _unwritable(call):
+        call.cause.logger.error("%s left what cannot be written. %s", outcomes.label(call.spec), unwritable)
     known = _known(call, settings, clock.now())
     outcome = _report(call, outcomes.fail(call.spec, exc, known, subrefs), exc)
     if not outcome.final:

@@ -6,10 +6,11 @@ the body. `old`, `new` and `diff` stay the same for the whole round.
 """
 
 import asyncio
-import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from ...client.calls import encode
 from ...client.objects import Object
@@ -288,17 +289,17 @@ def deliver(patch: Patch, handler_id: str, result: Any, logger: Logger) -> None:
     One that is nothing for JSON is logged and dropped: the handler has done its work, and is not called again for that.
     """
     try:
-        encode(result)
+        plain = msgspec.json.decode(encode(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         logger.error(  # noqa: TRY400 - where it was encoded tells the author of the handler nothing
             "The result of handler %r cannot be written to the status, and is dropped: %s", handler_id, exc
         )
         return
     known = patch.status.get(handler_id)
-    if isinstance(result, Mapping):
-        patch.status[handler_id] = {**(known if isinstance(known, Mapping) else {}), **copy.deepcopy(dict(result))}
+    if isinstance(plain, dict):
+        patch.status[handler_id] = {**(known if isinstance(known, Mapping) else {}), **plain}
     else:
-        patch.status[handler_id] = copy.deepcopy(result)
+        patch.status[handler_id] = plain
 
 
 def ids(specs: Iterable[ChangingSpec]) -> list[str]:

@@ -449,7 +449,7 @@ async def test_a_function_that_raises_is_dropped_with_a_word(
 async def test_a_patch_that_is_no_json_is_the_handlers_to_mend(
     world: World, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @ctl.on.create(KEX.plural, id="create")
+    @ctl.on.create(KEX.plural, id="create", backoff=5)
     async def create(patch: ctl.Patch, **_: Any) -> None:
         calls("create", {})
         patch.status["x"] = object() if calls.count("create") < 3 else "fine"
@@ -459,6 +459,7 @@ async def test_a_patch_that_is_no_json_is_the_handlers_to_mend(
         body = await world.handled()
     assert calls.count("create") == 3
     assert body["status"] == {"x": "fine"}
+    assert "Throttling" not in caplog.text
 
 
 async def test_a_broken_stream_loses_nothing(world: World, calls: Calls) -> None:
