@@ -1,4 +1,4 @@
-"""A source of deltas that a test speaks through, and keys short enough to read."""
+"""A server and its clients, a source of deltas that a test speaks through, and keys short enough to read."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from ctl.client.endpoint import Access
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
+from ctl.client.rest import Client
+from ctl.client.settings import ClientSettings
 from ctl.informers.deltas import Delta, DeltaKind
+from ctl.sandbox import Sandbox
 
 PARENTS = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
 
@@ -95,6 +99,26 @@ class Feed:
     def _tell(self, delta: Delta) -> None:
         for told in self.subscribers:
             told.batches.put_nowait([delta])
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def client(sandbox: Sandbox) -> AsyncIterator[Client]:
+    """As a controller's."""
+    async with Client(Access(sandbox.url)) as client:
+        yield client
+
+
+@pytest.fixture
+async def user(sandbox: Sandbox) -> AsyncIterator[Client]:
+    """Somebody who changes objects beside the controllers."""
+    async with Client(Access(sandbox.url), ClientSettings(user_agent="user")) as client:
+        yield client
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ctl.client.endpoint import Access
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
@@ -25,18 +24,6 @@ pytestmark = pytest.mark.virtual_time
 DEPLOYMENTS = Resource("apps", "v1", "deployments", kind="Deployment", namespaced=True)
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 SECRETS = Resource("", "v1", "secrets", kind="Secret", namespaced=True)
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
-async def client(sandbox: Sandbox) -> AsyncIterator[Client]:
-    async with Client(Access(sandbox.url)) as client:
-        yield client
 
 
 def _deployment(name: str, replicas: int) -> dict[str, Any]:

@@ -72,12 +72,6 @@ async def sandbox() -> AsyncIterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture
-async def user(sandbox: Sandbox) -> AsyncIterator[Client]:
-    async with Client(Access(sandbox.url), ClientSettings(user_agent="user")) as client:
-        yield client
-
-
 class Controllers:
     """Controllers of one process: one client, one factory."""
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -22,18 +21,6 @@ pytestmark = pytest.mark.virtual_time
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 RULES = LeaseRules()
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
-async def user(sandbox: Sandbox) -> AsyncIterator[Client]:
-    async with Client(Access(sandbox.url), ClientSettings(user_agent="user")) as client:
-        yield client
 
 
 async def _create(user: Client, name: str) -> None:

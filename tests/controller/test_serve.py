@@ -8,7 +8,6 @@ import random
 import signal
 import socket
 from bisect import bisect
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -33,18 +32,6 @@ pytestmark = pytest.mark.virtual_time
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 SEEDS = 40 if "SOAK_ROUNDS" in os.environ else 2
 MANY = 10_000 if "SOAK_ROUNDS" in os.environ else 1_000
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
-async def user(sandbox: Sandbox) -> AsyncIterator[Client]:
-    async with Client(Access(sandbox.url), ClientSettings(user_agent="user")) as client:
-        yield client
 
 
 async def _config(user: Client, name: str, **data: str) -> None:

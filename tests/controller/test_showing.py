@@ -30,12 +30,6 @@ DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 ENOUGH = 20.0
 
 
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        yield sandbox
-
-
 def _port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

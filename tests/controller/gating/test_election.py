@@ -22,18 +22,6 @@ pytestmark = pytest.mark.virtual_time
 SETTINGS = ElectionSettings("operator", "default", "a", labels={"app": "x"}, annotations={"note": "y"})
 
 
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
-async def client(sandbox: Sandbox) -> AsyncIterator[Client]:
-    async with Client(Access(sandbox.url)) as client:
-        yield client
-
-
 @contextlib.asynccontextmanager
 async def taking_part(client: Client, identity: str, **changes: Any) -> AsyncIterator[Election]:
     election = Election(client, replace(SETTINGS, identity=identity, **changes))
