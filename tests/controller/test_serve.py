@@ -10,7 +10,6 @@ import socket
 from bisect import bisect
 from typing import Any
 
-import aiohttp
 import pytest
 
 import ctl
@@ -26,6 +25,8 @@ from ctl.controller.resolving import UnknownResource
 from ctl.controller.serve import Serving, serve
 from ctl.controller.term import StillWorking
 from ctl.sandbox import Match, Sandbox
+
+from ..handlers.pages import Site
 
 pytestmark = pytest.mark.virtual_time
 
@@ -295,24 +296,12 @@ async def _exists(user: Client, name: str) -> bool:
 RULES = LeaseRules(duration=15, renew_deadline=10, retry_period=2)
 
 
-def _port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
-
-
-async def _get(port: int, path: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{port}{path}") as answer:
-        return answer.status, await answer.text()
-
-
 async def test_two_programs_of_reconcilers_elect_one_that_acts_and_show_how_they_do(
     sandbox: Sandbox, user: Client
 ) -> None:
     seen: list[tuple[str, str]] = []
     stops = {name: asyncio.Event() for name in ("a", "b")}
-    ports = {name: _port() for name in stops}
+    sites = {name: Site() for name in stops}
 
     async def replica(name: str) -> None:
         async def reconcile(key: ctl.Key, context: Context) -> None:
@@ -324,7 +313,7 @@ async def test_two_programs_of_reconcilers_elect_one_that_acts_and_show_how_they
             access=Access(sandbox.url),
             stop=stops[name],
             leadership=LeadershipSettings("maps", "default", name, RULES),
-            http=f"127.0.0.1:{ports[name]}",
+            http=sites[name].http,
         )
 
     async def create(name: str) -> None:
@@ -338,16 +327,16 @@ async def test_two_programs_of_reconcilers_elect_one_that_acts_and_show_how_they
     await asyncio.sleep(20)
     assert seen == [("a", "one")]
     for name, told in (("a", "leading, for "), ("b", "standby, the leader is a")):
-        assert await _get(ports[name], "/livez") == (200, "ok")
-        assert await _get(ports[name], "/readyz") == (200, "ok")
-        text = (await _get(ports[name], "/readyz?verbose"))[1]
+        assert await sites[name].get("/livez") == (200, "ok")
+        assert await sites[name].get("/readyz") == (200, "ok")
+        text = (await sites[name].get("/readyz?verbose"))[1]
         assert f"[+]leadership {told}" in text
         assert "[+]informer configmaps.v1 mine watching" in text
-    metrics = (await _get(ports["a"], "/metrics"))[1]
+    metrics = (await sites["a"].get("/metrics"))[1]
     assert 'controller_runtime_reconcile_total{controller="maps",result="success"} 1.0' in metrics
     assert 'leader_election_master_status{name="maps"} 1.0' in metrics
     assert "ctl_informer_lists_total{" in metrics
-    status, text = await _get(ports["a"], "/debug/explain?key=default/one")
+    status, text = await sites["a"].get("/debug/explain?key=default/one")
     assert status == 200
     assert json.loads(text)["maps"]["state"] == "at rest"
     stops["a"].set()

@@ -25,21 +25,11 @@ from ctl.controller.showing import Showing
 from ctl.runtime.watchdog import LoopWatchdog
 from ctl.sandbox import Match, Sandbox
 
+from ..handlers.pages import Site
+
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 ENOUGH = 20.0
-
-
-def _port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
-
-
-async def _get(port: int, path: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{port}{path}") as answer:
-        return answer.status, await answer.text()
 
 
 async def _create(sandbox: Sandbox, name: str) -> None:
@@ -51,8 +41,9 @@ async def _rest(key: ctl.Key, context: ctl.Context) -> None: ...
 
 
 @asynccontextmanager
-async def _program(sandbox: Sandbox, port: int, function: object = _rest, **settings: object) -> AsyncIterator[None]:
+async def _program(sandbox: Sandbox, function: object = _rest, **settings: object) -> AsyncIterator[Site]:
     """A leader, from when it is ready to its end."""
+    site = Site()
     stop = asyncio.Event()
     serving = Serving(access=Access(sandbox.url), settings=ClientSettings(user_agent="ctl/test"), **settings)  # type: ignore[arg-type]
     running = asyncio.create_task(
@@ -61,19 +52,19 @@ async def _program(sandbox: Sandbox, port: int, function: object = _rest, **sett
             stop=stop,
             serving=serving,
             leadership=LeadershipSettings("maps", "default", "a"),
-            http=f"127.0.0.1:{port}",
+            http=site.http,
         )
     )
     try:
         async with asyncio.timeout(ENOUGH):
             while not running.done():
                 try:
-                    if (await _get(port, "/readyz"))[0] == 200:
+                    if (await site.get("/readyz"))[0] == 200:
                         break
                 except aiohttp.ClientConnectionError:
                     pass
                 await asyncio.sleep(0.05)
-        yield
+        yield site
     finally:
         stop.set()
         await running
@@ -81,11 +72,10 @@ async def _program(sandbox: Sandbox, port: int, function: object = _rest, **sett
 
 @pytest.mark.virtual_time
 async def test_its_metrics_are_documented_and_those_of_the_customary_names_are_all_there(sandbox: Sandbox) -> None:
-    port = _port()
-    async with _program(sandbox, port):
+    async with _program(sandbox) as site:
         await _create(sandbox, "one")
         await asyncio.sleep(5)
-        text = (await _get(port, "/metrics"))[1]
+        text = (await site.get("/metrics"))[1]
     types = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE "))
     rows = re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \|", DOCS.read_text(), re.MULTILINE)
     documented = dict(rows)
@@ -98,19 +88,18 @@ async def test_its_metrics_are_documented_and_those_of_the_customary_names_are_a
 
 @pytest.mark.virtual_time
 async def test_a_server_that_opens_streams_and_says_nothing_makes_it_not_ready(sandbox: Sandbox) -> None:
-    port = _port()
-    async with _program(sandbox, port):
+    async with _program(sandbox) as site:
         await asyncio.sleep(125)
         for _ in range(100):
             sandbox.faults.stall_watches(Match(path="/configmaps$", user_agent="ctl/"))
             await asyncio.sleep(1)
-        status, text = await _get(port, "/readyz")
+        status, text = await site.get("/readyz")
         assert status == 503
         assert "[-]informer configmaps.v1 watching" in text
         assert "silent for more than 90 s" in text
-        assert (await _get(port, "/livez"))[0] == 200
+        assert (await site.get("/livez"))[0] == 200
         await asyncio.sleep(150)
-        assert (await _get(port, "/readyz"))[0] == 200, "streams speak again"
+        assert (await site.get("/readyz"))[0] == 200, "streams speak again"
 
 
 async def test_the_default_port_is_done_without_when_it_is_taken(
@@ -145,15 +134,14 @@ async def test_a_reconciler_that_blocks_the_loop_is_named_and_counted(
         while key.name == "guilty" and not told() and time.monotonic() < end:
             time.sleep(0.01)  # noqa: ASYNC251 (what is tested)
 
-    port = _port()
     with caplog.at_level(logging.WARNING, "ctl.loop"):
-        async with _program(sandbox, port, reconcile, loop_block_limit=0.05):
+        async with _program(sandbox, reconcile, loop_block_limit=0.05) as site:
             await _create(sandbox, "guilty")
             async with asyncio.timeout(ENOUGH):
                 while len(told()) < 2:  # noqa: ASYNC110 (told by the log)
                     await asyncio.sleep(0.01)
-            text = (await _get(port, "/metrics"))[1]
-            readiness = (await _get(port, "/readyz?verbose"))[1]
+            text = (await site.get("/metrics"))[1]
+            readiness = (await site.get("/readyz?verbose"))[1]
     begun, ended = told()[:2]
     assert f"{__file__}:" in begun
     assert "turns again" in ended

@@ -11,16 +11,10 @@ import ctl
 from ctl.controller.httpserver import AddressTaken
 from ctl.handlers.probing import KEEP_SECONDS
 
+from .pages import free_port
 from .world import Calls, World
 
 pytestmark = pytest.mark.virtual_time
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 async def get(url: str) -> tuple[int, Any]:
