@@ -14,7 +14,6 @@ import pytest
 
 import ctl
 from ctl.runtime.clock import now, parse
-from ctl.sandbox import LoggedRequest
 
 from .world import KEX, LAST, Running, World, a_world, rest
 
@@ -144,29 +143,17 @@ async def settle(world: World, play: Play) -> None:
 
 async def cut(seed: int, number: int, *, lost: bool) -> bool:
     """Kill the process after so many writes, and let another one go on; gives whether there were so many."""
-    play, seen, killed = Play(parts_of(seed)), [], asyncio.Event()
-
-    def later(request: LoggedRequest) -> bool:
-        if request not in seen:
-            seen.append(request)
-        if len(seen) > number:
-            killed.set()
-        return killed.is_set()
-
+    play = Play(parts_of(seed))
     async with a_world() as world:
         play.declare()
-        match = world.own_patches(when=later)
-        faults = world.sandbox.faults
-        rule = faults.lose_answer(match=match) if lost else faults.refuse(match=match, times=None)
         life = asyncio.create_task(live(world))
-        async with world.running() as running:
-            ended, waiting = asyncio.create_task(killed.wait()), asyncio.create_task(_wait(life, world))
-            await asyncio.wait({ended, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            ended.cancel()
-            waiting.cancel()
-            stored = await _kill(world, running, play)
-        if rule in faults.rules:
-            faults.rules.remove(rule)
+        with world.cut_after(number, lost=lost) as killed:
+            async with world.running() as running:
+                ended, waiting = asyncio.create_task(killed.wait()), asyncio.create_task(_wait(life, world))
+                await asyncio.wait({ended, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                ended.cancel()
+                waiting.cancel()
+                stored = await _kill(world, running, play)
         before = len(play.done)
         async with world.running():
             await life

@@ -81,28 +81,17 @@ def _succeeded(persistence: PersistenceSettings, body: Any, handler_id: str) -> 
 
 async def _cut(place: str, number: int, *, functions: bool, lost: bool) -> bool:
     """Kill the process after so many writes, and let another one go on; gives whether there were so many."""
-    calls, seen, killed = Calls(), [], asyncio.Event()
-
-    def after(request: LoggedRequest) -> bool:
-        if request not in seen:
-            seen.append(request)
-        if len(seen) > number:
-            killed.set()
-        return killed.is_set()
-
+    calls = Calls()
     async with a_world() as world:
         _declare(calls, functions=functions)
         settings = _settings(place)
         persistence = settings.persistence
-        match, faults = world.own_patches(when=after), world.sandbox.faults
-        rule = faults.lose_answer(match=match) if lost else faults.refuse(match=match, times=None)
-        async with world.running(settings=settings) as running:
-            await world.create(spec={"field": 1, "list": []})
-            await asyncio.wait({asyncio.create_task(killed.wait())}, timeout=60)
-            known = list(calls.names)
-            await world.crash(running)
-        if rule in faults.rules:
-            faults.rules.remove(rule)
+        with world.cut_after(number, lost=lost) as killed:
+            async with world.running(settings=settings) as running:
+                await world.create(spec={"field": 1, "list": []})
+                await asyncio.wait({asyncio.create_task(killed.wait())}, timeout=60)
+                known = list(calls.names)
+                await world.crash(running)
         body = world.get()
         handled = persistence.diffbase_storage.fetch(body=Body(body)) is not None
         stored = {name for name in ("wishes", "later") if handled or _succeeded(persistence, body, name)}

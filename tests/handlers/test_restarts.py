@@ -367,21 +367,6 @@ async def test_a_process_killed_between_any_two_writes(world: World, calls: Call
         calls("gone", kwargs)
         return "bye"
 
-    seen: list[LoggedRequest] = []
-    killed = asyncio.Event()
-
-    def later(request: LoggedRequest) -> bool:
-        if request not in seen:
-            seen.append(request)
-        if len(seen) > number:
-            killed.set()
-        return len(seen) > number
-
-    match = world.own_patches(when=later)
-    rule = (
-        world.sandbox.faults.lose_answer(match=match) if lost else world.sandbox.faults.refuse(match=match, times=None)
-    )
-
     async def live() -> None:
         await world.create()
         await world.until(lambda: calls.count("two") >= 1)
@@ -395,13 +380,12 @@ async def test_a_process_killed_between_any_two_writes(world: World, calls: Call
         await world.gone()
 
     life = asyncio.create_task(live())
-    async with world.running() as running:
-        ended = asyncio.create_task(killed.wait())
-        await asyncio.wait({ended, life}, return_when=asyncio.FIRST_COMPLETED)
-        ended.cancel()
-        await world.crash(running)
-    if rule in world.sandbox.faults.rules:
-        world.sandbox.faults.rules.remove(rule)
+    with world.cut_after(number, lost=lost) as killed:
+        async with world.running() as running:
+            ended = asyncio.create_task(killed.wait())
+            await asyncio.wait({ended, life}, return_when=asyncio.FIRST_COMPLETED)
+            ended.cancel()
+            await world.crash(running)
     async with world.running():
         await life
     # All were called; none was called again but those of the round whose outcomes were not written yet.

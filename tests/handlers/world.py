@@ -3,8 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
@@ -213,6 +213,29 @@ class World:
     def own_patches(self, *, path: str = "", when: Callable[[LoggedRequest], bool] | None = None) -> Match:
         """A match for what operators write, for faults."""
         return Match(method="PATCH", path=path or None, user_agent="ctl/", when=when)
+
+    @contextmanager
+    def cut_after(self, writes: int, *, lost: bool) -> Iterator[asyncio.Event]:
+        """Let so many writes of operators through, and none after them; or, with `lost`, let the answer to the next one be lost.
+
+        The event says that there was one more.
+        """
+        seen, came, faults = list[LoggedRequest](), asyncio.Event(), self.sandbox.faults
+
+        def after(request: LoggedRequest) -> bool:
+            if request not in seen:
+                seen.append(request)
+            if len(seen) > writes:
+                came.set()
+            return came.is_set()
+
+        match = self.own_patches(when=after)
+        rule = faults.lose_answer(match=match) if lost else faults.refuse(match=match, times=None)
+        try:
+            yield came
+        finally:
+            if rule in faults.rules:
+                faults.rules.remove(rule)
 
     def bodies(self, resource: Resource = KEX) -> list[Any]:
         """The bodies of what operators wrote, without the uids that guard them."""
