@@ -1,6 +1,6 @@
 # ctl, to run operators from or to build images of operators upon; docs/deployment.md says how.
 #
-#   docker build -t ctl:0.1.0 .
+#   docker build -t ctl:0.1.0 .        (podman build and buildah bud take it as well)
 #
 # Versions are those of constraints.txt. For one that is the same byte by byte, give the base by its digest:
 #   --build-arg PYTHON=python@sha256:...
@@ -25,7 +25,8 @@ FROM ${PYTHON}
 RUN groupadd --gid 10001 ctl && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin ctl
 COPY --from=installed /opt/ctl /opt/ctl
 ENV PATH=/opt/ctl/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-USER 10001:10001
+# Before the user, so that the folder of the code is not theirs to write.
 WORKDIR /app
+USER 10001:10001
 ENTRYPOINT ["ctl"]
 CMD ["--help"]

@@ -32,6 +32,8 @@ def test_the_user_is_the_one_of_the_chart_and_not_root() -> None:
     context = yaml.safe_load((CHART / "values.yaml").read_text())["podSecurityContext"]
     assert users[-1] == f"{context['runAsUser']}:{context['runAsGroup']}" != "0:0"
     assert "USER" not in DOCKERFILE[DOCKERFILE.rindex("\nENTRYPOINT") :]
+    # Some builders give the folder to the user that was set before.
+    assert DOCKERFILE.rindex("\nWORKDIR") < DOCKERFILE.rindex("\nUSER")
 
 
 def test_the_chart_is_of_the_packages_version() -> None:
