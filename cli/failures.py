@@ -11,6 +11,7 @@ from ..controller.httpserver import AddressError
 from ..handlers.authority import StillActing
 from ..handlers.errors import LoginError
 from ..handlers.execution.activities import ActivityError
+from .exiting import last_resort
 
 
 class Failure(click.ClickException):
@@ -28,6 +29,11 @@ def explained() -> Iterator[None]:
     """
     try:
         yield
+    except StillActing as exc:
+        end = last_resort()
+        if end is not None:
+            end(exc)  # threads that go on are given no time: others may act now
+        raise Failure(str(exc)) from exc
     except NoAccessError as exc:
         raise Failure(f"{exc} To try an operator without a cluster: ctl run --sandbox.") from exc
     except (
@@ -35,7 +41,6 @@ def explained() -> Iterator[None]:
         AddressError,
         LoginError,
         ActivityError,
-        StillActing,
         NotImplementedError,
     ) as exc:  # a handler's own traceback is in the log
         raise Failure(str(exc)) from exc

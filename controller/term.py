@@ -27,9 +27,7 @@ class StillWorking(RuntimeError):
 
 def say_last(error: Exception) -> None:
     """Have the log say why all ends, from any thread, within WORDS_SECONDS."""
-    words = threading.Thread(target=_logger.critical, args=("%s", error), name="last words", daemon=True)
-    words.start()
-    words.join(WORDS_SECONDS)
+    _briefly(lambda: _logger.critical("%s", error))
 
 
 def end_process(error: Exception) -> None:
@@ -44,18 +42,39 @@ def end_process(error: Exception) -> None:
         logging.shutdown()
         sys.stdout.flush()
 
+    _briefly(words)
+    os._exit(1)
+
+
+def _briefly(words: Callable[[], object]) -> None:
     thread = threading.Thread(target=words, name="last words", daemon=True)
     thread.start()
     thread.join(WORDS_SECONDS)
-    os._exit(1)
+
+
+def resort_to(last_resort: LastResort, error: Exception, seconds: float) -> None:
+    """Call a last resort in that time, once: by the running loop, or by a thread somewhat later if the loop is blocked or has ended by then.
+
+    A program that has ended otherwise may still wait for the threads of handlers, for as long as they like.
+    """
+    once = threading.Lock()
+
+    def call() -> None:
+        if once.acquire(blocking=False):
+            last_resort(error)
+
+    asyncio.get_running_loop().call_later(seconds, call)
+    thread = threading.Timer(1.5 * seconds, call)
+    thread.daemon = True
+    thread.start()
 
 
 class Term:
     """Takes part in the election from its start to its stop.
 
     When leadership is lost and an attempt of a controller has not ended after half of the time until others may lead, `fail` is told: whoever
-    owns the program ends it. What such an attempt writes through a fenced client is refused. If it still goes on shortly before others may act,
-    or if it blocks the event loop, `last_resort` is called, in the latter case by the thread that renews the lease.
+    owns the program ends it. What such an attempt writes through a fenced client is refused. `last_resort` is called shortly before
+    others may act, by another thread if the event loop is blocked or has ended.
     """
 
     def __init__(
@@ -104,8 +123,7 @@ class Term:
         error = self._lost(f"attempts that were cancelled go on: {', '.join(survivors[:3])}")
         self._fail(self.name, error)
         if self._last_resort is not None:
-            await asyncio.sleep(left / 4)
-            self._last_resort(error)
+            resort_to(self._last_resort, error, left / 4)
 
     def _lost(self, what: str) -> StillWorking:
         return StillWorking(f"{self.name} was lost while {what}. The program is to end, since another one may act now.")

@@ -13,7 +13,7 @@ from ..controller.controller import Controller
 from ..controller.gating.gates import Copy, Gate, Heir, Turn
 from ..controller.gating.leadership import Leadership
 from ..controller.gating.valve import Valve
-from ..controller.term import say_last
+from ..controller.term import resort_to, say_last
 from ..runtime.tasks import Tasks
 from .causation.causes import Activity
 from .execution.activities import Stage
@@ -56,8 +56,8 @@ class Authority:
     """The gate of one operator, and what is to be done when it turns.
 
     `leadership` is None where there is no election. `last_resort` is called when something that cannot be cancelled goes on
-    after leadership was lost, shortly before others may act; without it the operator ends as fast as it can. If what goes on
-    blocks the event loop, it is called in another thread.
+    after leadership was lost, shortly before others may act; without it the operator ends as fast as it can. It is called by another
+    thread if the event loop is blocked, or has ended, by then.
     """
 
     def __init__(
@@ -232,15 +232,14 @@ class Authority:
             # What handlers have started on their way out. In another term it may act.
             acting |= born_in_handlers(self._stage.indices)
         survivors = [name for task, name in acting.items() if not task.done()]
-        keys = [f"the reconciler of {key}" for keys in await others for key in keys]
-        if not survivors and not keys:
+        survivors += [f"the reconciler of {key}" for keys in await others for key in keys]
+        if not survivors:
             return
-        error = StillActing(_lease(leadership), [*survivors, *keys])
+        error = StillActing(_lease(leadership), survivors)
         logger.error("%s", error)
         self._wish.fail(error)
         if self._last_resort is not None:
-            # Not by a task of ours: the operator may have ended by then, and a thread of a handler goes on all the same.
-            asyncio.get_running_loop().call_later(left / 4, self._last_resort, error)
+            resort_to(self._last_resort, error, left / 4)
 
     def _resort(self) -> None:
         """In the thread of the election: the event loop has not heard of the loss, and nothing can be cancelled in it."""

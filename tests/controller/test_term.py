@@ -19,7 +19,7 @@ from ctl.controller.gating.leadership import LeadershipSettings
 from ctl.controller.gating.leases import LeaseRules
 from ctl.controller.gating.threads import LoopThread
 from ctl.controller.serve import Serving, serve
-from ctl.controller.term import StillWorking
+from ctl.controller.term import StillWorking, resort_to
 from ctl.sandbox import Match, Sandbox
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
@@ -113,6 +113,24 @@ async def test_the_last_resort_is_called_by_a_thread_when_the_loop_is_blocked(
     assert isinstance(error, StillWorking)
     assert "default/maps was lost while something blocks the event loop" in str(error)
     assert str(error) in caplog.text
+
+
+def test_the_last_resort_comes_though_the_loop_has_ended() -> None:
+    """A program that has ended otherwise may wait for a thread for ever."""
+    called = threading.Event()
+
+    async def program() -> None:
+        resort_to(lambda _: called.set(), RuntimeError("it is over"), 0.01)
+
+    asyncio.run(program())
+    assert called.wait(ENOUGH)
+
+
+async def test_the_last_resort_comes_once() -> None:
+    called: list[Exception] = []
+    resort_to(called.append, RuntimeError("it is over"), 0.02)
+    await asyncio.sleep(0.08)
+    assert len(called) == 1
 
 
 BLOCKED = """
