@@ -30,7 +30,7 @@ from ..runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
 from ..runtime.watchdog import LoopWatchdog
 from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
 from .causation.causes import Activity
-from .endpoints import Site, parse_http, parse_liveness, plan
+from .endpoints import Address, Site, parse_http, parse_liveness, plan
 from .execution import statistics
 from .execution.activities import Stage
 from .execution.attempts import accuse
@@ -180,8 +180,7 @@ class Diagnostics:
             )
             return
         self._servers.append(server)
-        host = site.address.host or "*"
-        logger.info("%s at http://%s:%d.", site, f"[{host}]" if ":" in host else host, server.port)
+        logger.info("%s at http://%s.", site, Address(site.address.host, server.port))
 
     # What is shown.
 
