@@ -3,19 +3,22 @@
 Expected flow: `install_as_kopf()` once, before anybody imports kopf (`ctl run` does it before it loads the operator's files).
 From then on `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli` are modules over ours, also where Kopf itself is installed: a
 finder ahead of all others serves them. The public names are Kopf's; a name whose part is not built yet can be imported and
-used in annotations, and says so when it is really used. Private parts of Kopf (`kopf._cogs` and the like) are refused.
+used in annotations, and says so when it is really used. Private parts of Kopf (`kopf._cogs` and the like) are refused, with the public names for them.
 """
 
+import ast
 import importlib
+import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Final, NoReturn
 
 from .._exports import EXPORTS, MODULES, OWN, PENDING, resolve
 from .._version import VERSION
+from .private import PRIVATE, advice, is_inner
 
 KOPF_VERSION: Final = "1.45.2"
 """The version of Kopf whose behaviour this toolkit has."""
@@ -120,12 +123,10 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname == "kopf" or fullname in _MODULES:
             return ModuleSpec(fullname, _Loader(), origin=f"ctl {VERSION}", is_package=fullname == "kopf")
-        if fullname.startswith("kopf._"):
-            raise ImportError(
-                f"{_importer()} imports {fullname}, a private part of Kopf that ctl does not have. "
-                f"Import what is needed from `kopf` itself, where all public names are, or run this operator with Kopf.",
-                name=fullname,
-            )
+        if is_inner(fullname):
+            # `from kopf import _cogs` would hide that a module is not found. Of old versions that is what programs try.
+            private = fullname.startswith("kopf._")
+            raise (ImportError if private else ModuleNotFoundError)(_refusal(fullname), name=fullname)
         return None
 
 
@@ -141,7 +142,10 @@ class _Loader(Loader):
             try:
                 value = lookup(name)
             except AttributeError as exc:
-                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name) from exc
+                text = f"module {module.__name__!r} has no attribute {name!r}"
+                if name in PRIVATE:
+                    text += f": it is a private part of Kopf. {advice(name, (), ())}"
+                raise AttributeError(text, name=name) from exc
             setattr(module, name, value)
             return value
 
@@ -231,11 +235,44 @@ def _importers(kopf: ModuleType) -> str:
     return ", ".join(names[:3]) or "a module that keeps no name of it"
 
 
-def _importer() -> str:
+def _refusal(module: str) -> str:
+    """Why an inner module of Kopf is not there, who wants it, and what to write instead."""
+    frame = _importer()
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    what = "a private part" if module.startswith("kopf._") else "a part of old versions"
+    told, names = _imported(frame, module)
+    return (
+        f"{place} imports {told}, {what} of Kopf that ctl does not have. "
+        f"{advice(told, names, kopf_names())} Or run this operator with Kopf."
+    )
+
+
+def _imported(frame: FrameType, module: str) -> tuple[str, list[str]]:
+    """The module and the names of the import statement that is being carried out, if its source can be had."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except (SyntaxError, ValueError):
+        return module, []
+    here = [
+        node
+        for node in ast.walk(tree)
+        if getattr(node, "lineno", 0) <= frame.f_lineno <= (getattr(node, "end_lineno", 0) or 0)
+    ]
+    for node in here:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kopf"):
+            names = [alias.name for alias in node.names]
+            return (f"kopf.{names[0]}", []) if node.module == "kopf" else (str(node.module), names)
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names if alias.name.startswith(module)]
+            return (found[0] if found else module), []
+    return module, []
+
+
+def _importer() -> FrameType:
     """Where the import statement stands that is being carried out."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_globals.get("__name__") == __name__ or "importlib" in frame.f_code.co_filename
     ):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return frame

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctl.cli.alias import KOPF_VERSION, kopf_names
+from ctl.cli.private import MODULES, RENAMED
 
 REMEDY = "call ctl.install_as_kopf() before that import, or start the operator with `ctl run`"
 
@@ -165,14 +166,77 @@ def test_kopf_imported_before_is_an_error_that_names_the_importer(real_kopf: Pat
     assert REMEDY in run.stderr
 
 
+PRIVATE = "a private part of Kopf that ctl does not have."
+FORMER = "a part of old versions of Kopf that ctl does not have."
+ITSELF = "Import what is needed from `kopf` itself, where all public names are"
+
+
 @pytest.mark.parametrize(
-    "statement", ["import kopf._cogs", "from kopf._core.intents import causes", "from kopf import _cogs"]
+    ("statement", "refused"),
+    [
+        ("import kopf._cogs", f"kopf._cogs, {PRIVATE} {ITSELF}."),
+        ("from kopf import _cogs", f"kopf._cogs, {PRIVATE} {ITSELF}."),
+        (
+            "from kopf._cogs.structs.bodies import Body, RawBody as Raw",
+            f"kopf._cogs.structs.bodies, {PRIVATE} {ITSELF}: for Body that is `kopf.Body`; for RawBody that is `kopf.RawBody`.",
+        ),
+        (
+            "from kopf._cogs.structs import (\n    patches,\n)",
+            f"kopf._cogs.structs, {PRIVATE} {ITSELF}: for patches that is `kopf.Patch`.",
+        ),
+        (
+            "from kopf._core.intents.registries import SmartOperatorRegistry",
+            f"kopf._core.intents.registries, {PRIVATE} {ITSELF}: for SmartOperatorRegistry that is `kopf.OperatorRegistry`.",
+        ),
+        (
+            "import kopf._core.intents.causes as causes",
+            f"kopf._core.intents.causes, {PRIVATE} {ITSELF}: for causes that is `kopf.Reason`.",
+        ),
+        (
+            "from kopf._core.engines.indexing import OperatorIndexers",
+            f"kopf._core.engines.indexing, {PRIVATE} {ITSELF}.",
+        ),
+        (
+            "from kopf.structs.diffs import diff, Diff",
+            f"kopf.structs.diffs, {FORMER} {ITSELF}: for Diff that is `kopf.Diff`. There is nothing public for diff.",
+        ),
+        (
+            "from kopf.reactor.handling import HandlerFatalError",
+            f"kopf.reactor.handling, {FORMER} {ITSELF}: for HandlerFatalError that is `kopf.PermanentError`.",
+        ),
+        (
+            "from kopf._kits.runner import KopfRunner",
+            f"kopf._kits.runner, {PRIVATE} {ITSELF}: for KopfRunner that is `kopf.testing.KopfRunner`.",
+        ),
+        (
+            "from kopf._cogs.configs.configuration import ScanningSettings",
+            f"kopf._cogs.configs.configuration, {PRIVATE} {ITSELF}: for ScanningSettings that is `kopf.OperatorSettings`.",
+        ),
+    ],
 )
-def test_private_parts_are_refused_with_the_place_and_the_remedy(tmp_path: Path, statement: str) -> None:
+def test_inner_parts_are_refused_with_the_place_and_the_remedy(tmp_path: Path, statement: str, refused: str) -> None:
     (tmp_path / "nosy.py").write_text(f"\n\n{statement}\n")
     run = python("import ctl; ctl.install_as_kopf(); import nosy", tmp_path)
     assert run.returncode == 1
     last = run.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"ImportError: {tmp_path / 'nosy.py'}:3 imports kopf._co")
-    assert "private part of Kopf" in last
-    assert "Import what is needed from `kopf` itself" in last
+    place = tmp_path / "nosy.py"
+    error = "ImportError" if PRIVATE in refused else "ModuleNotFoundError"
+    assert last == f"{error}: {place}:3 imports {refused} Or run this operator with Kopf."
+
+
+def test_inner_parts_are_refused_without_the_source_too() -> None:
+    code = "import ctl, importlib; ctl.install_as_kopf(); importlib.import_module('kopf._cogs.structs.patches')"
+    run = python(code)
+    assert run.returncode == 1
+    assert "ImportError: <string>:3 imports kopf._cogs, a private part" in run.stderr
+
+
+def test_inner_parts_are_no_attributes() -> None:
+    run = python("import ctl; ctl.install_as_kopf(); import kopf; kopf._core.engines")
+    assert f"module 'kopf' has no attribute '_core': it is a private part of Kopf. {ITSELF}" in run.stderr
+
+
+def test_what_is_told_of_inner_parts_is_public() -> None:
+    public = {*kopf_names(), "testing.KopfRunner"}
+    told = {name for names in MODULES.values() for name in names.split()} | set(RENAMED.values())
+    assert told <= public

@@ -1,0 +1,81 @@
+"""Says what of Kopf's inner modules has a public name, for operators that import them."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+PRIVATE: Final = frozenset({"_cogs", "_core", "_kits"})
+"""The private packages of Kopf."""
+
+FORMER: Final = frozenset(
+    {"clients", "config", "engines", "reactor", "storage", "structs", "toolkits", "utilities", "events"}
+)
+"""What old versions of Kopf had in their places (up to 1.33), or let users import."""
+
+RENAMED: Final = {
+    "ContainerMemo": "Memo",
+    "GlobalRegistry": "OperatorRegistry",
+    "HandlerFatalError": "PermanentError",
+    "HandlerRetryError": "TemporaryError",
+    "KopfRunner": "testing.KopfRunner",
+    "ObjectDict": "Memo",
+    "SmartOperatorRegistry": "OperatorRegistry",
+}
+"""Names that had, or have, others in public."""
+
+MODULES: Final = {
+    "bodies": "Body Meta Spec Status RawBody RawEvent build_object_reference build_owner_reference",
+    "callbacks": "all_ any_ none_ not_",
+    "causation": "Reason",
+    "causes": "Reason",
+    "configuration": "OperatorSettings",
+    "containers": "Memo",
+    "credentials": "ConnectionInfo LoginError AiohttpSession",
+    "diffbase": "DiffBaseStorage AnnotationsDiffBaseStorage StatusDiffBaseStorage MultiDiffBaseStorage",
+    "diffs": "Diff DiffItem DiffOperation",
+    "ephemera": "Memo Index Store",
+    "errors": "TemporaryError PermanentError",
+    "execution": "TemporaryError PermanentError ErrorsMode",
+    "filters": "ABSENT PRESENT",
+    "handlers": "ErrorsMode TemporaryError PermanentError",
+    "hierarchies": "adopt label append_owner_reference remove_owner_reference",
+    "ids": "HandlerId",
+    "invocation": "execute",
+    "lifecycles": "lifecycles set_default_lifecycle",
+    "loggers": "ObjectLogger LogFormat configure",
+    "logging": "ObjectLogger LogFormat configure",
+    "patches": "Patch",
+    "piggybacking": "login_via_client login_via_pykube login_with_kubeconfig login_with_service_account",
+    "posting": "event info warn exception",
+    "progress": "ProgressStorage AnnotationsProgressStorage StatusProgressStorage SmartProgressStorage",
+    "references": "Resource EVERYTHING",
+    "registries": "OperatorRegistry get_default_registry set_default_registry",
+    "running": "run operator spawn_tasks run_tasks",
+    "stoppers": "DaemonStopped DaemonStoppingReason",
+    "subhandling": "execute",
+    "webhooks": "WebhookServer WebhookAutoServer WebhookAutoTunnel",
+}
+"""The last part of a module's name -> what of it is public."""
+
+
+def is_inner(module: str) -> bool:
+    """Whether a module of this full name is, or was, an inner one of Kopf."""
+    package, _, rest = module.partition(".")
+    part = rest.partition(".")[0]
+    return package == "kopf" and (part in FORMER or part.startswith("_"))
+
+
+def advice(module: str, names: Iterable[str], public: Collection[str]) -> str:
+    """Tell what is public of the names that are imported from an inner module; `public` are all public names."""
+    wanted = list(names) or [module.rpartition(".")[2]]
+    found: dict[str, str] = {}
+    for name in wanted:
+        if name in public or name in RENAMED:
+            found[name] = f"`kopf.{RENAMED.get(name, name)}`"
+        elif name in MODULES:
+            found[name] = ", ".join(f"`kopf.{known}`" for known in MODULES[name].split())
+        elif name.endswith("Settings"):
+            found[name] = "`kopf.OperatorSettings`"
+    told = "; ".join(f"for {name} that is {text}" for name, text in found.items())
+    left = [name for name in wanted if name not in found]
+    nothing = f" There is nothing public for {', '.join(left)}." if left and found else ""
+    return f"Import what is needed from `kopf` itself, where all public names are{': ' if told else ''}{told}.{nothing}"
