@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from .errors import StreamBroken
-from .objects import Object
+from .objects import Identity, Object
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,8 @@ class ListPage:
     """The shard that the server filtered by; None when it does not know shards (KEP-5866)."""
 
 
-class _Identity(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    namespace: str | None = None
-    uid: str = ""
-    resource_version: str = ""
-
-
 class _Item(msgspec.Struct, gc=False, rename="camel"):
-    metadata: _Identity
+    metadata: Identity
     kind: str = ""
     api_version: str = ""
 

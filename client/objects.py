@@ -34,15 +34,19 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     owner_references: tuple[OwnerReference, ...] | None = None
 
 
-class _Identity(msgspec.Struct, gc=False, rename="camel"):
+class Identity(msgspec.Struct, gc=False, rename="camel"):
+    """What of the metadata says which object, and which version of it, this is."""
+
     name: str = ""
     namespace: str | None = None
     uid: str = ""
     resource_version: str = ""
 
 
-class _Identified(msgspec.Struct, gc=False):
-    metadata: _Identity
+class Identified(msgspec.Struct, gc=False):
+    """An object of which nothing else is decoded."""
+
+    metadata: Identity
 
 
 class _Born(msgspec.Struct, gc=False, rename="camel"):
@@ -59,7 +63,8 @@ class _Described(msgspec.Struct, gc=False):
     metadata: Metadata
 
 
-_decode_identity = msgspec.json.Decoder(_Identified).decode
+decode_identified = msgspec.json.Decoder(Identified).decode
+"""Take the identity from the JSON of an object. Raises msgspec.DecodeError or ValidationError when it is no Kubernetes object."""
 _decode_unidentified = msgspec.json.Decoder(_Unidentified).decode
 _decode_metadata = msgspec.json.Decoder(_Described).decode
 _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
@@ -82,7 +87,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def from_raw(cls, raw: bytes) -> "Object":
         """Take an object from its JSON. Raises msgspec.DecodeError or ValidationError when it is no Kubernetes object."""
-        meta = _decode_identity(raw).metadata
+        meta = decode_identified(raw).metadata
         return cls(raw, meta.namespace, meta.name, meta.uid, meta.resource_version)
 
     @classmethod

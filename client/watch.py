@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from .errors import APIError, StreamBroken, from_status
-from .objects import Object
+from .objects import Object, decode_identified
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a streamed initial list (KEP-3157)."""
@@ -54,24 +54,12 @@ class WatchEvent(msgspec.Struct, gc=False):
     initial_events_end: bool = False
 
 
-class _Identity(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    namespace: str | None = None
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Identified(msgspec.Struct, gc=False):
-    metadata: _Identity
-
-
 class _Envelope(msgspec.Struct, gc=False):
     type: str
     object: msgspec.Raw
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
-_decode_identified = msgspec.json.Decoder(_Identified).decode
 
 # What API servers write, byte for byte. A line that starts so needs one pass over its JSON instead of two; whatever
 # looks otherwise (other spacing, other order, more keys) goes through the envelope's decoder.
@@ -116,7 +104,7 @@ def decode_event(line: bytes) -> WatchEvent:
     if found is not None and line.startswith(found[0]):
         raw = line[len(found[0]) : -1]
         try:
-            meta = _decode_identified(raw).metadata
+            meta = decode_identified(raw).metadata
         except msgspec.MsgspecError:
             pass  # keys after the object, or spaces: the envelope's decoder judges
         else:
