@@ -29,12 +29,6 @@ ENOUGH = 30.0
 
 
 @pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
 async def distant() -> AsyncIterator[Sandbox]:
     """A sandbox in a thread of its own, which a blocked loop of the test does not block."""
     thread, sandbox = LoopThread("sandbox"), Sandbox()
