@@ -125,7 +125,7 @@ class Writer:
         return part(patch, own, self.fields)
 
     async def _merge(self, base: Object, request: Request) -> Object:
-        merge = request.content
+        merge = dict(request.content)
         if request.endpoint == STATUS:
             self.logger.debug("Merge-patching the status with: %r", merge)
             answer = await self._send(base, merge, PatchKind.MERGE, STATUS)

@@ -10,7 +10,7 @@ import pytest
 import ctl
 from ctl.client.resources import Resource
 
-from .world import FINALIZER, KEX, LAST, PLAIN, Calls, P, World, rest
+from .world import FINALIZER, KEX, LAST, PLAIN, Calls, P, World, messages, rest
 
 pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
 
@@ -498,6 +498,21 @@ async def test_echoes_of_own_writes_start_nothing(world: World, caplog: pytest.L
         "Creation is processed",
         "Handling cycle is finished, waiting for new changes.",
     ]
+
+
+async def test_what_is_written_is_logged_as_it_is(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(patch: ctl.Patch, **_: Any) -> str:
+        patch.metadata.annotations["by"] = "us"
+        return "x"
+
+    with caplog.at_level("DEBUG", logger="kopf.objects"):
+        async with world.running():
+            await world.create()
+            await world.handled()
+    texts = [text for text in messages(caplog.records) if text.startswith("Merge-patching")]
+    assert texts[0] == "Merge-patching the status with: {'status': {'create': 'x'}}"
+    assert texts[1].startswith("Merge-patching the resource with: {'metadata': {'annotations': {'by': 'us', ")
 
 
 async def test_a_handler_for_a_field_gets_the_field(world: World, calls: Calls) -> None:
