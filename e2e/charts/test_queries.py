@@ -16,7 +16,7 @@ from charts.promql import Named, mentioned, named
 from charts.release import Release
 from charts.test_install import LATE, RULES, leads, until, written
 from conformance.api import Api
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import provide
 from operators.cluster import Examples
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -103,9 +103,7 @@ def samples(page: str) -> dict[str, set[str]]:
 
 async def test_every_metric_and_label_is_there(release: Release, api: Api, tmp_path: Path) -> None:
     for definition in yaml.safe_load_all(PEERING.read_text()):
-        answer = await api.call("POST", DEFINITIONS, definition)
-        assert answer.code in {201, 409}, answer
-        await established(api, definition)
+        await provide(api, definition)
     # One kind is not there, so that something waits for it; a peering shows its own.
     values = {
         "rbac": {"rules": [*RULES, LATE]},

@@ -1,7 +1,9 @@
 """Gives each test objects and addresses of its own, and the suite its custom resources."""
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +101,45 @@ async def established(api: Api, body: Body) -> Body:
                 return found
         assert time.monotonic() < deadline, found
         await asyncio.sleep(0.05)
+
+
+async def provide(api: Api, body: Body) -> bool:
+    """Make sure that the resources of a definition are served; gives whether they were not.
+
+    A definition that is being removed is not there any more: its end is waited for.
+    """
+    name = body["metadata"]["name"]
+    deadline = time.monotonic() + ESTABLISH_SECONDS
+    while (answer := await api.call("POST", DEFINITIONS, body)).code != 201:
+        assert answer.code == 409, answer
+        there = await api.call("GET", f"{DEFINITIONS}/{name}")
+        if there.code == 200 and "deletionTimestamp" not in there.body["metadata"]:
+            break
+        assert time.monotonic() < deadline, there
+        await asyncio.sleep(0.05)
+    await established(api, body)
+    return answer.code == 201
+
+
+@contextlib.contextmanager
+def provided(target: Target, *definitions: Body) -> Iterator[None]:
+    """Let a server serve the resources of definitions for the time of the block, those that it has not served before."""
+
+    async def begin() -> list[str]:
+        async with Api(target) as api:
+            ours = await asyncio.gather(*(provide(api, body) for body in definitions))
+        return [body["metadata"]["name"] for body, new in zip(definitions, ours, strict=True) if new]
+
+    async def end(names: list[str]) -> None:
+        async with Api(target) as api:
+            for name in names:
+                await api.delete(f"{DEFINITIONS}/{name}")
+
+    ours = asyncio.run(begin())
+    try:
+        yield
+    finally:
+        asyncio.run(end(ours))
 
 
 def install(target: Target, group: str) -> None:

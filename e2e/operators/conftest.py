@@ -1,6 +1,5 @@
 """Fixtures of the suites that run whole operators."""
 
-import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conformance.api import Api
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import provide, provided
 from controlplane import build
 from controlplane.cluster import ControlPlane, Options
 from operators.auditing import Audited
@@ -22,23 +21,8 @@ CRD = Path(__file__).resolve().parents[2] / "examples" / "01-minimal" / "crd.yam
 @pytest.fixture(scope="session")
 def served(target: Target) -> Iterator[Target]:
     """A server that serves `kopfexamples.kopf.dev`."""
-    definition = yaml.safe_load(CRD.read_text())
-
-    async def install() -> bool:
-        async with Api(target) as api:
-            answer = await api.call("POST", DEFINITIONS, definition)
-            assert answer.code in {201, 409}, answer
-            await established(api, definition)
-            return answer.code == 201
-
-    async def uninstall() -> None:
-        async with Api(target) as api:
-            await api.delete(f"{DEFINITIONS}/{definition['metadata']['name']}")
-
-    ours = asyncio.run(install())
-    yield target
-    if ours:
-        asyncio.run(uninstall())
+    with provided(target, yaml.safe_load(CRD.read_text())):
+        yield target
 
 
 @pytest.fixture
@@ -65,8 +49,5 @@ def audited() -> Iterator[Audited]:
 @pytest.fixture
 async def admin(audited: Audited) -> AsyncIterator[Api]:
     async with Api(audited.target) as api:
-        definition = yaml.safe_load((CRD).read_text())
-        answer = await api.call("POST", DEFINITIONS, definition)
-        assert answer.code in {201, 409}, answer
-        await established(api, definition)
+        await provide(api, yaml.safe_load(CRD.read_text()))
         yield api

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from conformance.api import Api
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import provided
 from operators.cluster import Examples
 from operators.processes import ctl_command, kopf_command, running
 from targets import Target
@@ -26,27 +26,8 @@ COMMAND_SECONDS = 60.0
 @pytest.fixture(scope="module")
 def peered(served: Target) -> Iterator[Target]:
     """A server that has the definitions of peering as well."""
-    definitions = list(yaml.safe_load_all(MANIFEST.read_text()))
-
-    async def install() -> list[str]:
-        ours = []
-        async with Api(served) as api:
-            for definition in definitions:
-                answer = await api.call("POST", DEFINITIONS, definition)
-                assert answer.code in {201, 409}, answer
-                await established(api, definition)
-                if answer.code == 201:
-                    ours.append(definition["metadata"]["name"])
-        return ours
-
-    async def uninstall(names: list[str]) -> None:
-        async with Api(served) as api:
-            for name in names:
-                await api.delete(f"{DEFINITIONS}/{name}")
-
-    ours = asyncio.run(install())
-    yield served
-    asyncio.run(uninstall(ours))
+    with provided(served, *yaml.safe_load_all(MANIFEST.read_text())):
+        yield served
 
 
 class Peering:

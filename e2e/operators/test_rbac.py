@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conformance.api import Api, Body
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import provide
 from operators.auditing import Audited, account_token, alarms, grant, granted
 from operators.cluster import Examples
 from operators.processes import Operator, ctl_command, running
@@ -177,9 +177,7 @@ async def definitions(admin: Api) -> None:
     """The kinds of all examples."""
     for path in ("peering.yaml", "21-replica-set/crd.yaml"):
         for body in yaml.safe_load_all((EXAMPLES / path).read_text()):
-            answer = await admin.call("POST", DEFINITIONS, body)
-            assert answer.code in {201, 409}, answer
-            await established(admin, body)
+            await provide(admin, body)
 
 
 def called(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

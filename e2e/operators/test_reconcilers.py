@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from conformance.api import Api, Body
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import provided
 from operators.cluster import Examples
 from operators.processes import ctl_command, running
 from targets import Target
@@ -32,21 +32,8 @@ SECONDS = 30.0
 @pytest.fixture(scope="module")
 def ready(target: Target) -> Iterator[Target]:
     """A server that has the example's resource."""
-    definition = yaml.safe_load((EXAMPLE / "crd.yaml").read_text())
-
-    async def install() -> None:
-        async with Api(target) as api:
-            answer = await api.call("POST", DEFINITIONS, definition)
-            assert answer.code in {201, 409}, answer
-            await established(api, definition)
-
-    async def uninstall() -> None:
-        async with Api(target) as api:
-            await api.delete(f"{DEFINITIONS}/{definition['metadata']['name']}")
-
-    asyncio.run(install())
-    yield target
-    asyncio.run(uninstall())
+    with provided(target, yaml.safe_load((EXAMPLE / "crd.yaml").read_text())):
+        yield target
 
 
 @pytest.fixture

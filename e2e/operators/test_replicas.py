@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from conformance.api import Api, Body
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import provide
 from controlplane import build
 from controlplane.cluster import ControlPlane, Options
 from informers.proxy import Proxy, proxied
@@ -131,10 +131,7 @@ class Crew:
 
 async def install(target: Target) -> None:
     async with Api(target) as api:
-        definition = yaml.safe_load(CRD.read_text())
-        answer = await api.call("POST", DEFINITIONS, definition)
-        assert answer.code in {201, 409}, answer
-        await established(api, definition)
+        await provide(api, yaml.safe_load(CRD.read_text()))
 
 
 @pytest.fixture(params=["real", "sandbox"])

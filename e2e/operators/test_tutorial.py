@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from conformance.api import Api, Body
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import DEFINITIONS, provide
 from operators.cluster import Examples
 from operators.processes import ctl_command, running
 from targets import Target
@@ -74,17 +74,16 @@ class Claims:
 async def claims(target: Target, examples: Examples) -> AsyncIterator[Claims]:
     definition: dict[str, Any] = yaml.safe_load((TUTORIAL / "crd.yaml").read_text())
     async with Api(target) as api:
+        await provide(api, definition)
         needed: tuple[tuple[str, Body], ...] = (
-            (DEFINITIONS, definition),
             ("/apis/storage.k8s.io/v1/storageclasses", CLASS),
             ("/api/v1/persistentvolumes", volume(examples.namespace)),
         )
         for path, body in needed:
             answer = await api.call("POST", path, body)
             assert answer.code in {201, 404, 409}, answer  # the sandbox has no classes, and needs none
-        await established(api, definition)
         yield Claims(api, examples.namespace)
-        for path, body in needed:
+        for path, body in (*needed, (DEFINITIONS, definition)):
             await api.call("DELETE", f"{path}/{body['metadata']['name']}")
 
 

@@ -1,6 +1,5 @@
 """The same operators under Kopf and under ctl: what they are told and what they leave behind is the same, or documented."""
 
-import asyncio
 import dataclasses
 import os
 import re
@@ -9,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conformance.api import Api
-from conformance.spaces import DEFINITIONS, established
+from conformance.spaces import provided
 from operators.kopfenv import kopf_python
 from parity.catalogue import SCENARIOS
 from parity.comparing import Differences, compared
@@ -27,23 +25,8 @@ EVERY = bool(os.environ.get("PARITY_EVERYWHERE"))
 @pytest.fixture(scope="session")
 def fruits(target: Target) -> Iterator[Target]:
     """A server that serves what the operators handle."""
-
-    async def install() -> list[str]:
-        async with Api(target) as api:
-            codes = [(await api.call("POST", DEFINITIONS, body)).code for body in DEFINED]
-            assert set(codes) <= {201, 409}, codes
-            for body in DEFINED:
-                await established(api, body)
-            return [body["metadata"]["name"] for body, code in zip(DEFINED, codes, strict=True) if code == 201]
-
-    async def uninstall(names: list[str]) -> None:
-        async with Api(target) as api:
-            for name in names:
-                await api.delete(f"{DEFINITIONS}/{name}")
-
-    ours = asyncio.run(install())
-    yield target
-    asyncio.run(uninstall(ours))
+    with provided(target, *DEFINED):
+        yield target
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
