@@ -135,7 +135,10 @@ class Baseline:
         if stored is not None:
             old = self._comparable(stored, body)
             if old == new:
+                before = known.digest
                 known.learn(new, keep=self.several)
+                if self.marks and before == known.digest and self.is_copied(body):
+                    return Recalled(old, misplaced=True)
             elif known.digest not in {None, digest(old)} and known.digest == digest(new):
                 return Recalled(new, misplaced=True)
             return Recalled(old)

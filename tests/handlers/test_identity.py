@@ -244,6 +244,33 @@ async def test_copies_made_while_nobody_watched_are_new_where_the_uid_is_kept(wo
     assert set(world.annotations("kopfs")) == {LAST}
 
 
+async def test_where_the_uid_is_kept_annotations_copied_over_a_handled_object_make_it_new_after_a_restart(
+    world: World, calls: Calls
+) -> None:
+    """Which of the two it is, a copy or a handled object with the annotations of another, nobody can tell who was not there."""
+
+    def marking() -> ctl.OperatorSettings:
+        settings = quick()
+        settings.persistence.uid_annotation = True
+        return settings
+
+    async with world.running(settings=marking()):
+        for name in ("source", "handled"):
+            await world.create(name)
+            await world.until(lambda name=name: UID in world.annotations(name))  # type: ignore[misc]
+        # The process that handled it knows better, and puts its own back.
+        await world.patch({"metadata": {"annotations": world.annotations("source")}}, "handled")
+        uid = world.get("handled")["metadata"]["uid"]
+        await world.until(lambda: world.annotations("handled")[UID] == uid)
+        assert sorted(name.split()[0] for name in calls.names) == ["create", "create"]
+    await world.patch({"metadata": {"annotations": world.annotations("source")}}, "handled")
+    before = len(calls)
+    async with world.running(settings=marking()):
+        await world.until(lambda: world.annotations("handled")[UID] == uid)
+        await rest(60)
+    assert sorted(name.split()[0] for name in calls.names[before:]) == ["create", "resume"]
+
+
 async def test_without_the_annotation_copies_made_while_nobody_watched_count_as_handled(
     world: World, calls: Calls
 ) -> None:

@@ -276,6 +276,32 @@ async def test_a_way_back_while_the_process_was_down(world: World, calls: Calls)
     assert world.is_clean()
 
 
+async def test_the_last_second_before_a_crash_was_never_there_when_it_is_taken_back(world: World, calls: Calls) -> None:
+    """What a handler saw is known to the object with the write after it; of a state that is gone by then nobody is told the end."""
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(old: Any, new: Any, **_: Any) -> None:
+        calls("update", {"old": old["spec"]["field"], "new": new["spec"]["field"]})
+
+    async with world.running() as running:
+        await world.create(spec={"field": 1})
+        await world.handled()
+        unwritten = world.sandbox.faults.refuse(match=world.own_patches(), times=None)
+        await world.patch({"spec": {"field": 2}})
+        await world.until(lambda: unwritten.hits)
+        await world.crash(running)
+        world.sandbox.faults.rules.remove(unwritten)
+    assert (calls.made[0], set(world.annotations())) == (("update", {"old": 1, "new": 2}), {LAST})
+    await world.patch({"spec": {"field": 1}})
+    before = len(calls)
+    async with world.running():
+        await rest(300)
+        assert calls.made[before:] == []
+        await world.patch({"spec": {"field": 3}})
+        await world.handled()
+    assert calls.made[before:] == [("update", {"old": 1, "new": 3})]
+
+
 @pytest.mark.parametrize("reason", ["create", "update"])
 async def test_without_a_change_nothing_is_told_twice(world: World, calls: Calls, reason: str) -> None:
     _declare(calls)
