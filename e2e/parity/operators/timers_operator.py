@@ -6,6 +6,12 @@ from recording import record, without
 LIMIT = 3
 
 
+@kopf.on.startup()
+async def configure(settings, **_):
+    # A plain function that happens to run when the object is deleted: Kopf looks for its end only now and then.
+    settings.background.cancellation_polling = 1
+
+
 @kopf.timer("apples", interval=0.2)
 async def ticks(memo, patch, **kwargs):
     memo.ticks = memo.get("ticks", 0) + 1
