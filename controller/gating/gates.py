@@ -3,11 +3,14 @@
 Leadership and peering are gates; a controller passes one before each attempt. Pure: who opens and closes them is elsewhere.
 """
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from ...client.resources import Resource
+
+_logger = logging.getLogger("ctl.controller")
 
 
 class Turn(Enum):
@@ -22,6 +25,33 @@ class Turn(Enum):
 
 
 Callback = Callable[[Turn], None]
+
+
+class Subscribers:
+    """Functions that are called at each turn of a gate. One that fails is logged, and keeps nothing from the others."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[int, Callback] = {}
+        self._next = 0
+
+    def add(self, callback: Callback) -> Callable[[], None]:
+        """Tell this one too; call what is given back to end that."""
+        number, self._next = self._next, self._next + 1
+        self._callbacks[number] = callback
+
+        def end() -> None:
+            self._callbacks.pop(number, None)
+
+        return end
+
+    def tell(self, turn: Turn) -> None:
+        """Call all of them, in the order in which they came."""
+        for callback in tuple(self._callbacks.values()):
+            try:
+                callback(turn)
+            except Exception:
+                # Another one may have attempts to end.
+                _logger.exception("A subscriber of a gate failed; the others are told all the same.")
 
 
 class Gate(Protocol):
@@ -78,8 +108,7 @@ class AllOf:
 
     def __init__(self, *gates: Gate) -> None:
         self._gates = gates
-        self._callbacks: dict[int, Callback] = {}
-        self._next = 0
+        self._subscribers = Subscribers()
         self._was_open = self.is_open
         self._ends = [gate.subscribe(self._turned) for gate in gates]
 
@@ -96,13 +125,7 @@ class AllOf:
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
         """Tell of changes of the whole; a gate that is revoked revokes the whole, also when another one had closed it before."""
-        number, self._next = self._next, self._next + 1
-        self._callbacks[number] = callback
-
-        def end() -> None:
-            self._callbacks.pop(number, None)
-
-        return end
+        return self._subscribers.add(callback)
 
     async def catch_up(self, copy: Copy) -> None:
         """Wait until all that know of predecessors let attempts go by this copy."""
@@ -119,6 +142,4 @@ class AllOf:
         is_open, was_open = self.is_open, self._was_open
         self._was_open = is_open
         if turn is Turn.REVOKED or is_open != was_open:
-            told = turn if not is_open else Turn.OPENED
-            for callback in tuple(self._callbacks.values()):
-                callback(told)
+            self._subscribers.tell(turn if not is_open else Turn.OPENED)

@@ -78,14 +78,18 @@ def test_all_of_none_is_open() -> None:
     assert AllOf().is_open
 
 
-async def test_a_subscriber_that_fails_keeps_nobody_else_from_being_told(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_subscriber_that_fails_keeps_nobody_else_from_being_told(
+    caplog: pytest.LogCaptureFixture, whole: bool
+) -> None:
     valve, told = Valve(), list[Turn]()
+    gate = AllOf(valve) if whole else valve
 
     def fail(turn: Turn) -> None:
         raise RuntimeError(turn)
 
-    valve.subscribe(fail)
-    valve.subscribe(told.append)
+    gate.subscribe(fail)
+    gate.subscribe(told.append)
     valve.open()
     valve.revoke()
     assert told == [Turn.OPENED, Turn.REVOKED]
