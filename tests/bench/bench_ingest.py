@@ -1,7 +1,8 @@
 """How fast objects and changes are taken in, beside the peers that can be found: `make bench` prints it.
 
 Peers: kopf, from the environment that the end-to-end suite keeps in the user's cache folder; client-go, when Go is there (its
-program is built once, four minutes, and kept in the cache); kube-rs, when Cargo is there (built once, three minutes of one core).
+program is built once, four minutes, and kept in the cache); kube-rs, when Cargo is there (built once, three minutes of one core);
+fabric8's client, by which the Java Operator SDK watches, when Maven and a JDK (17 or newer) are there (built once, a minute).
 The informer of the `kubernetes` package takes no custom resources.
 """
 
@@ -20,6 +21,7 @@ from .peers import CACHE, HERE, client_go, kept
 COUNT, EVENTS = 20_000, 200_000
 SECONDS = 120
 BUILD_SECONDS = 1200
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 Line = dict[str, float]
 
@@ -102,3 +104,28 @@ def kube_rs() -> Path:
 def test_kube_rs(kube_rs: Path) -> None:
     measure("kube-rs, pages", str(kube_rs), "URL", str(COUNT), str(EVENTS))
     measure("kube-rs, streamed list", str(kube_rs), "URL", str(COUNT), str(EVENTS), "--stream")
+
+
+@pytest.fixture(scope="module")
+def fabric8() -> Path:
+    """The folder of the program that uses fabric8's client and of what it depends on, filled when it is not in the cache."""
+    maven = shutil.which("mvn")
+    if maven is None or shutil.which("java") is None:
+        pytest.skip("Maven and a JDK are not installed")
+    folder = kept("fabric8", "fabric8", "pom.xml", "Ingest.java")
+    if not (folder / "target" / "dependency").exists():
+        shutil.copytree(HERE / "fabric8", folder, dirs_exist_ok=True)
+        command = [maven, "--quiet", "--batch-mode", "package", COPY, "-DincludeScope=runtime"]
+        try:
+            subprocess.run(["nice", "-n", "15", *command], cwd=folder, check=True, timeout=BUILD_SECONDS)
+        except (subprocess.SubprocessError, OSError) as exc:
+            shutil.rmtree(folder)
+            pytest.skip(f"The program of fabric8 cannot be built: {exc}")
+    return folder / "target"
+
+
+@pytest.mark.timeout(BUILD_SECONDS + SECONDS)
+def test_fabric8(fabric8: Path) -> None:
+    path = f"{fabric8}/classes:{fabric8}/dependency/*"
+    few = EVENTS // 4
+    measure("fabric8", "java", "-cp", path, "Ingest", "URL", str(COUNT), str(few), events=few, pause=5.0)

@@ -2,14 +2,18 @@
 
     python tests/bench/replay.py COUNT EVENTS [--port PORT] [--pause SECONDS] [--no-streams] [--handled]
 
-It serves `kopfexamples.kopf.dev/v1`: lists in pages, streamed lists, and watches. After the list each watch is sent EVENTS
+It serves `kopfexamples.kopf.dev/v1`: lists in pages, streamed lists, and watches, also by WebSocket. After the list each watch is sent EVENTS
 modifications, `--pause` seconds later, and then stays open and silent. The first line that it prints is its URL. It
 speaks as much HTTP as the clients that are measured need, and nothing is rendered while it is sent except versions.
 """
 
 import argparse
 import asyncio
+import base64
+import hashlib
+import itertools
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +51,9 @@ DISCOVERY = {
 """What kopf asks first."""
 EMPTY = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []}
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+SOCKET = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %b\r\n\r\n"
+ACCEPTING = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""What RFC 6455 (1.3) appends to the client's key."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,30 @@ def template(number: int, *, handled: bool = False, last: bool = False) -> Templ
     return Template(before + b'"', b'"' + after)
 
 
+class Stream:
+    """The answer to a watch: lines in chunks, or for a client that has sent a WebSocket's key a text frame for each event."""
+
+    def __init__(self, writer: asyncio.StreamWriter, key: bytes | None) -> None:
+        self._writer = writer
+        self._framed = key is not None
+        if key is None:
+            writer.write(STREAM)
+        else:
+            writer.write(SOCKET % base64.b64encode(hashlib.sha1(key + ACCEPTING, usedforsecurity=False).digest()))
+
+    async def send(self, events: list[bytes]) -> None:
+        if self._framed:
+            self._writer.write(b"".join(self._head(len(event)) + event for event in events))
+        else:
+            data = b"\n".join(events) + b"\n"
+            self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+        await self._writer.drain()
+
+    @staticmethod
+    def _head(size: int) -> bytes:
+        return b"\x81" + (bytes([size]) if size < 126 else b"\x7e" + size.to_bytes(2, "big"))
+
+
 class Replay:
     """What is served."""
 
@@ -138,7 +169,8 @@ class Replay:
                 elif "sendInitialEvents" in query and not self._streams:
                     self._answer(writer, 422, b'{"kind":"Status","code":422,"reason":"Invalid"}')
                 else:
-                    await self._watch(writer, query)
+                    key = re.search(rb"(?i)\r\nSec-WebSocket-Key: (\S+)", head)
+                    await self._watch(Stream(writer, key and key[1]), query)
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
@@ -173,37 +205,26 @@ class Replay:
             self._pages[start, end] = head.encode() + items + b"]}"
         return self._pages[start, end]
 
-    async def _watch(self, writer: asyncio.StreamWriter, query: dict[str, str]) -> None:
-        writer.write(STREAM)
+    async def _watch(self, stream: Stream, query: dict[str, str]) -> None:
         if "sendInitialEvents" in query:
-            await self._send(writer, ((b"ADDED", at, FIRST + at) for at in range(len(self._templates))))
+            await self._send(stream, ((b"ADDED", at, FIRST + at) for at in range(len(self._templates))))
             bookmark = {"resourceVersion": str(self._version), "annotations": {"k8s.io/initial-events-end": "true"}}
             mark = {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "metadata": bookmark}
             event = {"type": "BOOKMARK", "object": mark}
-            self._chunk(writer, json.dumps(event, separators=(",", ":")).encode() + b"\n")
-        await writer.drain()
+            await stream.send([json.dumps(event, separators=(",", ":")).encode()])
         if int(query.get("resourceVersion") or self._version) <= self._version:
             await asyncio.sleep(self._pause)
             count = len(self._templates)
             changes = ((b"MODIFIED", at % count, self._version + 1 + at) for at in range(self._events))
-            await self._send(writer, changes)
+            await self._send(stream, changes)
         await asyncio.Event().wait()
 
-    async def _send(self, writer: asyncio.StreamWriter, events: Iterator[tuple[bytes, int, int]]) -> None:
-        batch: list[bytes] = []
-        for kind, at, version in events:
-            batch.append(b'{"type":"%b","object":%b}\n' % (kind, self._templates[at].at(version)))
-            if len(batch) >= BATCH:
-                self._chunk(writer, b"".join(batch))
-                batch.clear()
-                await writer.drain()
-        if batch:
-            self._chunk(writer, b"".join(batch))
-            await writer.drain()
-
-    @staticmethod
-    def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
-        writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+    async def _send(self, stream: Stream, events: Iterator[tuple[bytes, int, int]]) -> None:
+        rendered = (
+            b'{"type":"%b","object":%b}' % (kind, self._templates[at].at(version)) for kind, at, version in events
+        )
+        while batch := list(itertools.islice(rendered, BATCH)):
+            await stream.send(batch)
 
 
 async def main() -> None:
