@@ -1,14 +1,18 @@
 """Many objects: what is gone is gone everywhere, finalizers of others survive, and a change costs one write."""
 
 import asyncio
+import gc
+import logging
 import os
 import random
+import weakref
 from typing import Any
 
 import pytest
 
 import ctl
 
+from .pages import Site
 from .world import FINALIZER, KEX, Calls, World, rest
 
 pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
@@ -28,14 +32,17 @@ async def test_objects_deleted_in_a_gap_are_gone_from_everywhere(world: World) -
     running_daemons: set[str] = set()
     ticked: list[str] = []
     indices: dict[str, Any] = {}
+    memos: dict[str, weakref.ref[ctl.Memo]] = {}
+    site = Site()
 
     @ctl.index(KEX.plural, id="names")
     def names(name: str, **_: Any) -> dict[str, str]:
         return {name: name}
 
     @ctl.on.event(KEX.plural)
-    async def event(type: str | None, name: str, names: Any, **_: Any) -> None:
+    async def event(type: str | None, name: str, names: Any, memo: ctl.Memo, **_: Any) -> None:
         indices["names"] = names
+        memos[name] = weakref.ref(memo)
         if type == "DELETED":
             told.append(name)
 
@@ -49,12 +56,18 @@ async def test_objects_deleted_in_a_gap_are_gone_from_everywhere(world: World) -
     async def timer(name: str, **_: Any) -> None:
         ticked.append(name)
 
-    async with world.running():
+    async def kept() -> float:
+        samples = await site.samples()
+        (found,) = (v for k, v in samples.items() if k.startswith("ctl_informer_store_objects{") and KEX.plural in k)
+        return found
+
+    async with world.running(http=site.http):
         for index in range(number):
             world.sandbox.create(_body(f"o{index}"))
         world.sandbox.create(_body("stays"))
         await world.until(lambda: len(running_daemons) == number + 1)
         await rest(5)
+        assert await kept() == len(memos) == number + 1
         # Nobody hears of the deletions: streams are silent, and the history is forgotten before they are opened again.
         world.sandbox.faults.stall_watches()
         for index in range(number):
@@ -67,6 +80,11 @@ async def test_objects_deleted_in_a_gap_are_gone_from_everywhere(world: World) -
         await rest(30)
         assert sorted(told) == sorted(f"o{index}" for index in range(number))
         assert set(indices["names"]) == {"stays"}
+        assert await kept() == 1
+        gc.collect()
+        # Of those that are gone only such are left as idle connections have in the contexts that they were opened in.
+        left = {name for name, memo in memos.items() if memo() is not None} - {"stays"}
+        assert len(left) < number / 2
         ticked.clear()
         await rest(60)
         assert set(ticked) == {"stays"}
@@ -87,6 +105,15 @@ async def test_concurrent_edits_of_foreign_finalizers_lose_none(world: World, ca
             mark = f"others.io/f{turn}"
             await world.json_patch([{"op": "add", "path": "/metadata/finalizers/-", "value": mark}], name)
             wanted[name].add(mark)
+            if turn % 4 == 3:
+                # Others come and go at any place of the list.
+                known = world.get(name)["metadata"]["finalizers"]
+                gone = f"others.io/f{turn - 2}"
+                path = f"/metadata/finalizers/{known.index(gone)}"
+                await world.json_patch(
+                    [{"op": "test", "path": path, "value": gone}, {"op": "remove", "path": path}], name
+                )
+                wanted[name].discard(gone)
             await asyncio.sleep(chance.choice([0, 0.001, 0.01]))
 
     async with world.running():
@@ -101,11 +128,12 @@ async def test_concurrent_edits_of_foreign_finalizers_lose_none(world: World, ca
         for name, marks in wanted.items():
             assert set(world.get(name)["metadata"]["finalizers"]) == marks | {"others.io/first", FINALIZER}
             await world.delete(name)
-        for name in wanted:
+        for name, marks in wanted.items():
             await world.until(lambda name=name: FINALIZER not in world.get(name)["metadata"]["finalizers"])  # type: ignore[misc]
-            assert len(world.get(name)["metadata"]["finalizers"]) == number // objects + 1
-    assert "422" not in "".join(record.getMessage() for record in caplog.records if record.levelname == "ERROR")
-    assert "Throttling" not in caplog.text
+            assert set(world.get(name)["metadata"]["finalizers"]) == marks | {"others.io/first"}
+    # Somebody who never pauses may keep us waiting, but what the server refused for the version is no error.
+    loud = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [text for text in loud if "the object changed under each of" not in text] == []
 
 
 async def test_objects_without_a_delete_handler_have_no_finalizer(world: World, calls: Calls) -> None:
