@@ -8,8 +8,20 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
+import yaml
+
+from ctl.sandbox import Sandbox
+
 PATIENCE = 60.0
 """Seconds; only to end a test that hangs. On a busy machine a process takes a while to come up."""
+
+
+def with_token(sandbox: Sandbox, path: Path, token: str) -> Path:
+    """Write a kubeconfig by which a command says who it is with this token."""
+    config = yaml.safe_load(sandbox.kubeconfig(path).read_text())
+    config["users"][0]["user"] = {"token": token}
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 class Command:

@@ -1,7 +1,6 @@
 """`ctl finalizers`, as a process: objects are freed, and nobody else's finalizer is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,6 @@ from .processes import command
 CRD = Path(__file__).parents[2] / "examples" / "01-minimal" / "crd.yaml"
 OURS = "kopf.zalando.org/KopfFinalizerMarker"
 EXAMPLES = Resource("kopf.dev", "v1", "kopfexamples", namespaced=True)
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        await sandbox.load_manifest(CRD.read_text())
-        yield sandbox
-
-
-@pytest.fixture
-def kubeconfig(sandbox: Sandbox, tmp_path: Path) -> Path:
-    return sandbox.kubeconfig(tmp_path / "kubeconfig")
 
 
 def make(sandbox: Sandbox, name: str, *finalizers: str, namespace: str = "default") -> None:

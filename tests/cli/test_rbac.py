@@ -9,7 +9,7 @@ import yaml
 
 from ctl.sandbox import Sandbox, SandboxSettings, User
 
-from .processes import Command, command
+from .processes import Command, command, with_token
 
 CRD = Path(__file__).parents[2] / "examples" / "01-minimal" / "crd.yaml"
 ACCOUNT = User("system:serviceaccount:default:ctl-main", ("system:serviceaccounts", "system:authenticated"))
@@ -40,20 +40,6 @@ async def sandbox() -> AsyncIterator[Sandbox]:
         yield sandbox
 
 
-def kubeconfig(sandbox: Sandbox, folder: Path, token: str) -> Path:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "clusters": [{"name": "it", "cluster": {"server": sandbox.url}}],
-        "users": [{"name": "it", "user": {"token": token}}],
-    }
-    path = folder / f"kubeconfig-{token}"
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
 @pytest.fixture
 def main(tmp_path: Path) -> Path:
     path = tmp_path / "main.py"
@@ -71,7 +57,7 @@ def rules(role: dict[str, Any]) -> dict[str, list[str]]:
 
 
 async def test_what_is_printed_is_what_was_missing(sandbox: Sandbox, main: Path, tmp_path: Path) -> None:
-    root, narrow = kubeconfig(sandbox, tmp_path, "root"), kubeconfig(sandbox, tmp_path, "t-op")
+    root, narrow = (with_token(sandbox, tmp_path / name, name) for name in ("root", "t-op"))
     async with command("rbac", "-n", "default", "--kubeconfig", root, main) as run:
         assert await run.end() == 0
     found = documents(run)
@@ -99,7 +85,7 @@ async def test_what_is_printed_is_what_was_missing(sandbox: Sandbox, main: Path,
 
 
 async def test_an_operator_of_all_namespaces(sandbox: Sandbox, main: Path, tmp_path: Path) -> None:
-    root = kubeconfig(sandbox, tmp_path, "root")
+    root = with_token(sandbox, tmp_path / "root", "root")
     options = ("--service-account", "robot", "--service-account-namespace", "ops", "--name", "robots")
     async with command("rbac", "-A", "--kubeconfig", root, *options, main) as run:
         assert await run.end() == 0
@@ -119,7 +105,7 @@ async def test_an_operator_of_all_namespaces(sandbox: Sandbox, main: Path, tmp_p
 async def test_namespaces_by_patterns_are_those_that_are_there(sandbox: Sandbox, main: Path, tmp_path: Path) -> None:
     for name in ("team-a", "team-b", "other"):
         sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    root = kubeconfig(sandbox, tmp_path, "root")
+    root = with_token(sandbox, tmp_path / "root", "root")
     async with command("rbac", "-n", "team-*", "--kubeconfig", root, main) as run:
         assert await run.end() == 0
     found = [body for body in yaml.safe_load_all(run.output) if body and body["kind"].endswith("Role")]

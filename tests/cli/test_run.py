@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,6 @@ def create_fn(name, logger, **_):
     logger.info("created by a handler")
     return {"hello": name}
 """
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as sandbox:
-        await sandbox.load_manifest(CRD.read_text())
-        yield sandbox
-
-
-@pytest.fixture
-def kubeconfig(sandbox: Sandbox, tmp_path: Path) -> Path:
-    return sandbox.kubeconfig(tmp_path / "kubeconfig")
 
 
 def operator(folder: Path, module: str = "ctl") -> Path:

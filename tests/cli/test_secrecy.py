@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ctl.client.access import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.sandbox import Sandbox, SandboxSettings
 
-from .processes import PATIENCE, command
+from .processes import PATIENCE, command, with_token
 
 TOKEN, LOGIN_TOKEN, PASSWORD = "t0ken-of-the-kubeconfig", "t0ken-of-the-login", "p4ssword-of-the-secret"
 SECRETS = Resource("", "v1", "secrets", namespaced=True)
@@ -58,17 +57,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 def kubeconfig(sandbox: Sandbox, tmp_path: Path) -> Path:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "clusters": [{"name": "it", "cluster": {"server": sandbox.url}}],
-        "users": [{"name": "it", "user": {"token": TOKEN}}],
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
+    return with_token(sandbox, tmp_path / "kubeconfig", TOKEN)
 
 
 @pytest.mark.parametrize("log_format", ["full", "json"])
