@@ -4,7 +4,6 @@ import base64
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,19 +13,10 @@ from ctl.client.errors import AccessError
 from ctl.client.rest import Client
 from ctl.controller.rights import Rights
 from ctl.handlers.electing import Candidacy, candidate, lease_name
-from ctl.handlers.settings import OperatorSettings
 
-from .world import World, quick
+from .world import World, identified
 
 pytestmark = pytest.mark.virtual_time
-
-
-def identified(identity: str, **changes: Any) -> OperatorSettings:
-    settings = quick()
-    settings.leadership.identity = identity
-    for name, value in changes.items():
-        setattr(settings.leadership, name, value)
-    return settings
 
 
 @pytest.mark.parametrize("asked", [True, None])

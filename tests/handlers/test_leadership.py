@@ -21,26 +21,17 @@ from ctl.controller.gating.election import LEASES
 from ctl.handlers.authority import StillActing
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.execution.activities import ActivityError
-from ctl.handlers.settings import OperatorSettings
 from ctl.runtime import clock
 from ctl.runtime.clock import iso
 
 from .lines import Line, a_line
-from .world import KEX, PLAIN, Calls, Running, World, crd, quick, rest
+from .world import KEX, PLAIN, Calls, Running, World, crd, identified, rest
 
 pytestmark = pytest.mark.virtual_time
 
 LOSSES = int(os.environ.get("SOAK_LOSSES", "20"))
 """How many leaders are lost in the test of many."""
 LEASE = {"leader_elect": True, "lease_name": "op", "lease_namespace": "default"}
-
-
-def identified(identity: str, **changes: Any) -> OperatorSettings:
-    settings = quick()
-    settings.leadership.identity = identity
-    for name, value in changes.items():
-        setattr(settings.leadership, name, value)
-    return settings
 
 
 class Replica:

@@ -279,6 +279,15 @@ def quick() -> OperatorSettings:
     return settings
 
 
+def identified(identity: str, **changes: Any) -> OperatorSettings:
+    """The same of one replica; `changes` are those of `settings.leadership`."""
+    settings = quick()
+    settings.leadership.identity = identity
+    for name, value in changes.items():
+        setattr(settings.leadership, name, value)
+    return settings
+
+
 def unguarded(body: Any) -> Any:
     """A patch without the uid that every merge patch of ours carries."""
     if not isinstance(body, dict):
