@@ -3,13 +3,15 @@
 import contextlib
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from ..client.access import load_access
-from ..handlers.declaration.registry import get_default_registry
+from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
+from ..handlers.declaration.survey import Survey
 from ..handlers.endpoints import parse_http
 from ..handlers.libraries import introduce
 from ..handlers.operator import operator
@@ -20,7 +22,7 @@ from .failures import explained
 from .loading import load
 from .loops import new_loop, run_in
 from .options import Option, logging_options
-from .summary import Start, handled, summary
+from .summary import Start, handled, idle, summary
 
 logger = logging.getLogger(__name__)
 
@@ -206,13 +208,19 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         lease_namespace=options.lease_namespace,
         sources=(*options.paths, *options.modules),
         last_resort=last_resort(),
-        found=lambda found: logger.info("%s", handled(registry, found)),
+        found=lambda found: _tell(registry, (*options.paths, *options.modules), found),
         standalone=options.standalone,
         peering_name=options.peering,
         priority=DEV_PRIORITY if options.dev and options.priority is None else options.priority,
         clusterwide=everywhere,
         namespaces=options.namespaces,
     )
+
+
+def _tell(registry: OperatorRegistry, sources: Sequence[str], found: Survey) -> None:
+    logger.info("%s", handled(registry, found))
+    if (warning := idle(registry, sources)) is not None:
+        logger.warning("%s", warning)
 
 
 @contextlib.contextmanager

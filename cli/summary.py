@@ -53,6 +53,16 @@ def handled(registry: OperatorRegistry, found: Survey) -> str:
     return f"Handled: {', '.join(parts) or 'nothing that is declared'}."
 
 
+def idle(registry: OperatorRegistry, sources: Sequence[str]) -> str | None:
+    """What to tell whose operator has no handlers of any kind; None: it has some."""
+    if registry.specs() or declared(registry):
+        return None
+    return (
+        f"No handlers are declared in {_listed(sources) or 'this program'}, so nothing will happen. Decorate functions at the top level "
+        "(@ctl.on.create and the like, or Kopf's), in the default registry; name other modules that have some with -m."
+    )
+
+
 def _where(registry: OperatorRegistry, start: Start) -> str:
     if start.namespaces:
         place = f"namespace{'s' * (len(start.namespaces) > 1)} {_listed(start.namespaces)}"

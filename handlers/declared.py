@@ -182,6 +182,10 @@ class Controllers:
             for one in self._starts
         }
 
+    def lacking(self) -> tuple[tuple[str, str], ...]:
+        """Those that wait, as what is not served."""
+        return tuple((f"controller {one.built.name}", "waiting") for one in self._starts if one.missing)
+
     async def stop(self, grace: float) -> None:
         """Stop them all at once, within about `grace` seconds."""
         if self._namespaces is not None:

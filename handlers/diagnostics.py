@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -48,6 +48,12 @@ COLLAPSED = Family(
     "counter",
 )
 PAUSED = Family("ctl_peering_paused", "1 while this operator does nothing because of a peer.", "gauge")
+UNSERVED = Family(
+    "ctl_unserved_resources",
+    "1 for each resource that handlers or a controller are declared for and that is not served to them.",
+    "gauge",
+    ("resource", "reason"),
+)
 BLOCKERS = Family("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
 
 
@@ -152,6 +158,14 @@ class Diagnostics:
         self.metrics.add_source(built.samples)
         self.pages.explain[built.name] = built.explain_text
 
+    def tell(
+        self, conditions: Callable[[], Mapping[str, Condition]], lacking: Callable[[], Sequence[tuple[str, str]]]
+    ) -> None:
+        """Show further conditions, and what is declared for and not served, by what `lacking` gives: names with a reason each."""
+        self.pages.several.append(conditions)
+        self.metrics.add_source(lambda: [Sample(UNSERVED, one, 1) for one in dict.fromkeys(lacking())], (UNSERVED,))
+        self.pages.ready["resources"] = lambda: _lacks(lacking())
+
     def complete(self) -> None:
         """The resources of the cluster are being served: ready as soon as each informer has its first list, or cannot have it."""
         self._missing = ""
@@ -204,6 +218,12 @@ def _gates(engine: Engine) -> Iterator[Sample]:
     if engine.peering is not None:
         yield Sample(PAUSED, (), int(not engine.peering.is_open))
         yield Sample(BLOCKERS, (), len(engine.peering.blockers))
+
+
+def _lacks(lacking: Sequence[tuple[str, str]]) -> Condition:
+    """Another pod would not have it either."""
+    missing = [f"{name} ({reason})" for name, reason in lacking]
+    return Condition(ok=True, text=f"not served: {', '.join(missing)}" if missing else "all are served")
 
 
 def _peering(peering: Peering | None) -> Condition:

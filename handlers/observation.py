@@ -93,6 +93,7 @@ class Observation:
     _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
     _namespaces: Namespaces | None = None
     _found: frozenset[Resource] = frozenset()
+    _lacking: tuple[tuple[str, str], ...] = ()
     _peerings: frozenset[Resource] = frozenset()
     _applying: asyncio.Lock = field(default_factory=asyncio.Lock)
     _warned: frozenset[str] = frozenset()
@@ -128,6 +129,10 @@ class Observation:
         for place in list(self._served):
             await self._dismiss(place)
 
+    def lacking(self) -> tuple[tuple[str, str], ...]:
+        """What handlers are declared for and do not get, with the reason, by the last look at the cluster (see `Survey.lacks`)."""
+        return self._lacking
+
     async def scan(self) -> None:
         """Ask the server what it has, and begin and cease to serve accordingly."""
         resources = await self.discovery.resources(self._groups())
@@ -146,6 +151,7 @@ class Observation:
         missing = {place[0] for place in self._served} - set(resources)
         unknown = {resource for resource in missing if self._is_unknown(resource) or self._is_defined(resource)}
         self._found = found.watched | unknown
+        self._lacking = tuple(found.lacks(unknown))
         unknown = {resource for resource in self._peerings if self._is_unknown(resource)}
         self._peerings = frozenset(resource for resource in resources if resource.group in GROUPS) | unknown
         await self._apply()

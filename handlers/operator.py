@@ -212,7 +212,7 @@ class _Operator:
             client, factory, authority.gate, self.scope.patterns, rights, rescan=not settings.scanning.disabled
         )
         controllers = Controllers(declared(self.stage.registry), cluster, self.diagnostics.show)
-        self.diagnostics.pages.several.append(controllers.conditions)
+        self.diagnostics.tell(controllers.conditions, lambda: (*observation.lacking(), *controllers.lacking()))
         authority.oversee(lambda: controllers.controllers)
         try:
             await reconciler.start()

@@ -81,7 +81,7 @@ async def test_every_query_gives_numbers_and_a_calm_operator_raises_no_alert(
         for number in range(12):
             await examples.create(f"n{number}")
             await examples.handled(f"n{number}", field="value")
-            await watched.scrape(*replicas)
+            pages = await watched.scrape(*replicas)
         for replica in replicas:
             assert await asyncio.to_thread(replica.operator.stop) == 0
     names = {rule["alert"] for rule in alerts()}
@@ -92,6 +92,12 @@ async def test_every_query_gives_numbers_and_a_calm_operator_raises_no_alert(
     ]
     assert empty == ["Paused by peers"]  # there is no peering
     assert watched.firing() == {}
+    # The kind that is missing may be missing for a while, not for good.
+    watched.repeat(pages, 600)
+    firing = watched.firing()
+    assert firing.keys() == {"HandledKindIsMissing"}
+    missing = {(one["pod"], one["resource"], one["reason"]) for one in firing["HandledKindIsMissing"]}
+    assert missing == {(pod, "ctl.test/lateones", "unresolved") for pod in pages}
     release.uninstall()
 
 

@@ -3,7 +3,7 @@
 It is made anew whenever the cluster's resources change. The problems are data; `warnings` puts them into Kopf's sentences.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...client.resources import Resource
@@ -45,6 +45,17 @@ class Survey:
         ]
         listed = [(sentence, ", ".join(sorted(names))) for sentence, names in named]
         return [f"{sentence}: {names}" for sentence, names in listed if names]
+
+    def lacks(self, kept: Collection[Resource] = ()) -> Iterator[tuple[str, str]]:
+        """Whatever handlers are declared for and do not get, with the reason in one word, in a stable order.
+
+        `kept` are resources that are served all the same: the server did not tell of them this time.
+        """
+        missing = [selector for selector in self.unresolved if not any(selector.check(one) for one in kept)]
+        yield from sorted((str(selector), "unresolved") for selector in missing)
+        yield from sorted((str(selector), "ambiguous") for selector in self.ambiguous)
+        yield from sorted((repr(resource), "unreadable") for resource in self.unreadable)
+        yield from sorted((repr(resource), "unwritable") for resource in self.unwritable)
 
 
 def survey(registry: OperatorRegistry, resources: Collection[Resource]) -> Survey:

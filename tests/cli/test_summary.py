@@ -1,5 +1,6 @@
 """Three lines at the start say where, as whom, and what is handled."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,16 @@ async def test_a_debugging_run_that_fails_tells_no_token(tmp_path: Path) -> None
         assert await run.end() == 1
     assert "ann" in run.output
     assert "s3cr3t" not in run.output
+
+
+async def test_an_operator_without_handlers_is_warned_of_by_its_files(tmp_path: Path) -> None:
+    main, other = tmp_path / "main.py", tmp_path / "other.py"
+    main.write_text("import ctl\n\ndef later():\n    @ctl.on.event('pods')\n    def fn(**_): pass\n")
+    other.write_text("import ctl\n\n@ctl.on.startup()\ndef begin(**_): pass\n")
+    async with command("run", "-A", "--log-format=full", "--sandbox", main) as run:
+        line = await run.line(f"No handlers are declared in {main}, so nothing will happen.")
+        assert "WARN" in line
+    async with command("run", "-A", "--sandbox", main, other) as run:
+        await run.line("Handled: nothing that is declared.")
+        assert await run.end(signal.SIGTERM) == 0
+        assert "No handlers" not in run.output

@@ -77,9 +77,12 @@ async def test_a_controller_waits_for_its_resource_and_holds_up_nobody(calls: Ca
             status, text = await site.get("/readyz?verbose")
             assert status == 200
             assert "[+]controller plains.kopf.dev waits: The server serves no resource 'plains.kopf.dev'" in text
+            missing = 'ctl_unserved_resources{reason="waiting",resource="controller plains.kopf.dev"}'
+            assert (await site.samples())[missing] == 1
             await world.sandbox.load_manifest(crd(PLAIN))
             await asyncio.sleep(2)
             assert "[+]controller plains.kopf.dev runs\n" in (await site.get("/readyz?verbose"))[1]
+            assert missing not in await site.samples()
             await world.create("two", resource=PLAIN)
             await world.until(lambda: calls.count("reconcile") == 1)
             assert calls.of("reconcile") == [{"key": "default/two"}]

@@ -15,7 +15,7 @@ from ctl.handlers.backlog import LIMIT
 from ctl.sandbox import Match
 
 from .pages import Site
-from .world import KEX, PLAIN, World, quick
+from .world import KEX, PLAIN, World, a_world, crd, quick
 
 pytestmark = pytest.mark.virtual_time
 
@@ -236,6 +236,29 @@ async def test_handlers_are_counted_by_how_they_end(world: World, site: Site) ->
     assert found['ctl_pool_threads{pool="handlers"}'] == 1
     assert found['ctl_pool_wait_seconds_count{pool="handlers"}'] >= 2
     assert created[0] == 200
+
+
+async def test_what_is_handled_and_not_defined_is_shown_until_it_is(site: Site) -> None:
+    async with a_world(definitions=[crd(KEX)]) as world:
+
+        @ctl.on.create(KEX.plural, id="there")
+        @ctl.on.create(PLAIN.plural, id="later")
+        @ctl.on.create(PLAIN.group, PLAIN.plural, id="the same, otherwise")
+        async def fn(**_: Any) -> None: ...
+
+        async with world.running(http=site.http):
+            shown = {name for name in await site.samples() if name.startswith("ctl_unserved_resources")}
+            assert shown == {
+                'ctl_unserved_resources{reason="unresolved",resource="plains"}',
+                'ctl_unserved_resources{reason="unresolved",resource="kopf.dev/plains"}',
+            }
+            status, text = await site.get("/readyz?verbose")
+            assert status == 200
+            assert "[+]resources not served: kopf.dev/plains (unresolved), plains (unresolved)\n" in text
+            await world.sandbox.load_manifest(crd(PLAIN))
+            await asyncio.sleep(2)
+            assert not [name for name in await site.samples() if name.startswith("ctl_unserved_resources")]
+            assert "[+]resources all are served\n" in (await site.get("/readyz?verbose"))[1]
 
 
 async def test_two_operators_in_one_loop_count_apart(world: World, site: Site) -> None:

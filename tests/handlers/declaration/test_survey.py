@@ -106,3 +106,12 @@ def test_admission_handlers_watch_nothing_and_miss_nothing(registry: OperatorReg
     assert found.watched == frozenset()
     assert found.reviewed == {DUP_A, DUP_B}
     assert found.warnings() == []
+
+
+def test_what_is_lacking_is_named_with_the_reason_but_what_is_kept(registry: OperatorRegistry) -> None:
+    for name in ("kex", "dups", "mutes"):
+        on.create(name, id=name, registry=registry)(fn)
+    mute = Resource("kopf.dev", "v1", "mutes", verbs=frozenset({"get"}))
+    found = survey(registry, [DUP_B, DUP_A, mute])
+    assert list(found.lacks()) == [("kex", "unresolved"), ("dups", "ambiguous"), ("mutes.v1.kopf.dev", "unreadable")]
+    assert list(found.lacks({KEX})) == [("dups", "ambiguous"), ("mutes.v1.kopf.dev", "unreadable")]

@@ -1,0 +1,42 @@
+"""`ctl run` takes the loop of uvloop where there is one, else that of asyncio."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from .processes import command
+
+OPERATOR = """
+import asyncio, ctl
+
+@ctl.on.startup()
+async def tell(logger, **_):
+    logger.info("The loop is a %s.", type(asyncio.get_running_loop()).__name__)
+"""
+# Whatever loop this gives, the command is to run in it.
+GIVEN = """
+import asyncio
+
+class Given(asyncio.SelectorEventLoop): ...
+
+def new_event_loop():
+    return Given()
+"""
+
+
+@pytest.mark.parametrize(
+    ("uvloop", "loop"),
+    [(GIVEN, "Given"), ("raise ImportError('hidden by the test')\n", "_UnixSelectorEventLoop")],
+    ids=["installed", "not installed"],
+)
+async def test_the_operator_runs_in_the_loop_of_uvloop_where_that_is_installed(
+    uvloop: str, loop: str, tmp_path: Path
+) -> None:
+    main, folder = tmp_path / "main.py", tmp_path / "path"
+    folder.mkdir()
+    main.write_text(OPERATOR)
+    (folder / "uvloop.py").write_text(uvloop)
+    async with command("run", "-A", "--sandbox", main, env={"PYTHONPATH": str(folder)}) as run:
+        await run.line(f"The loop is a {loop}.")
+        assert await run.end(signal.SIGTERM) == 0
