@@ -12,7 +12,8 @@ from .connections import AiohttpSession, ConnectionInfo, as_access
 from .errors import LoginError
 from .execution.activities import ActivityError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kopf.activities.authentication")
+"""That of the login handlers' own lines: who finds frequent logins distracting disables one logger, by the name that Kopf's manual has."""
 
 Credential = ConnectionInfo | AiohttpSession
 
