@@ -13,9 +13,7 @@ import pytest
 
 import ctl
 from ctl.client.endpoint import Access
-from ctl.client.resources import Resource
 from ctl.handlers.declaration.registry import OperatorRegistry, set_default_registry
-from ctl.informers.lister import Lister
 from ctl.sandbox import Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -100,17 +98,13 @@ async def test_controllers(sandbox: Sandbox) -> None:
     await ctl.serve(known["fuller"], access=access, stop=stop)
 
 
-async def test_informers(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_informers(
+    sandbox: Sandbox, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(sandbox.kubeconfig(tmp_path / "kubeconfig")))
     await sandbox.load_manifest("{apiVersion: v1, kind: ConfigMap, metadata: {name: mine, namespace: default}}")
     async with ctl.Client(Access(sandbox.url)) as client:
-        known: dict[str, Any] = {
-            "CONFIGMAPS": Resource("", "v1", "configmaps", namespaced=True),
-            "Client": ctl.Client,
-            "Factory": ctl.Factory,
-            "Lister": Lister,
-            "Resource": Resource,
-            "load_access": lambda: Access(sandbox.url),
-        }
+        known: dict[str, Any] = {}
         for block in blocks("informers.md"):
             known["factory"] = factory = ctl.Factory(client)
             await run(block, known)
