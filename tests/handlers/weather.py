@@ -271,14 +271,15 @@ class Streams:
             *lines, rest = rest.split(b"\n")
             for line in lines:
                 text = weather.told(line) + b"\n"
-                self._told.append(text)
-                del self._told[:-50]
                 if ill == "silent" or (not weather.manner.streams_lists and b"k8s.io/initial-events-end" in text):
                     continue
                 if count >= after and await self._ail(text):
                     return
                 count += 1
                 await self._send(text if ill != "doubled" else text + text)
+                # Only what was told is told again: else it would come before what is older, as from no server.
+                self._told.append(text)
+                del self._told[:-50]
         self._end()
 
     async def _ail(self, line: bytes) -> bool:
