@@ -13,7 +13,7 @@ import pytest
 import ctl
 
 from .pages import Site
-from .world import FINALIZER, KEX, Calls, World, rest
+from .world import FINALIZER, KEX, Calls, World, messages, rest
 
 pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
 
@@ -132,7 +132,7 @@ async def test_concurrent_edits_of_foreign_finalizers_lose_none(world: World, ca
             await world.until(lambda name=name: FINALIZER not in world.get(name)["metadata"]["finalizers"])  # type: ignore[misc]
             assert set(world.get(name)["metadata"]["finalizers"]) == marks | {"others.io/first"}
     # Somebody who never pauses may keep us waiting, but what the server refused for the version is no error.
-    loud = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    loud = messages([record for record in caplog.records if record.levelno >= logging.WARNING])
     assert [text for text in loud if "the object changed under each of" not in text] == []
 
 
