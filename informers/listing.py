@@ -94,8 +94,7 @@ class Listing:
 
     def finish(self) -> list[Delta]:
         """Let the list take the copy's place; gives what it changed. The first list changes nothing for anyone: it is a beginning."""
-        self._store.swap(self._objects, self._indexers, self._listed)
-        return self._changes
+        return self._changes + self._store.swap(self._objects, self._indexers, self._listed)
 
     def relisted(self) -> list[Delta]:
         """The listed objects that did not change, for those who want to hear of each again."""

@@ -1,7 +1,8 @@
 """The copy of a resource has one writer, who follows the watch, and any number of readers.
 
 Readers see, for each object, the newest state that is known: what the watch has delivered, or the answer of an own write
-that the watch has yet to deliver (an overlay). Deltas, on the other hand, follow the watch alone.
+that the watch has yet to deliver (an overlay). Deltas, on the other hand, follow the watch alone, but for one: what readers had
+seen of an own write, and a list shows to be gone before the watch has told of it, is told as deleted.
 
 Invariants. `_objects` is what readers see. For an overlaid name the watch's own state is `overlay.base`, for all others it is
 what readers see. Indexers and `nbytes` follow what readers see.
@@ -310,10 +311,11 @@ class Store(Reader):
         author = self._echoes.pop(obj.resource_version)
         return author is None, author
 
-    def swap(self, objects: dict[Name, Object], indexers: dict[str, Indexer], listed: "Listed") -> None:
+    def swap(self, objects: dict[Name, Object], indexers: dict[str, Indexer], listed: "Listed") -> list[Delta]:
         """Put a complete list in the place of everything, at once. Overlays that it does not beat stay on top.
 
-        `indexers` are filled with the list's objects; those that are missing (added meanwhile) are filled here.
+        `indexers` are filled with the list's objects; those that are missing (added meanwhile) are filled here. Gives the deletions
+        of what own writes had made, and readers had seen, before any watch or list could tell of it.
         """
         order = version_order(listed.version)
         if order is None or self._order is None or order < self._order:
@@ -322,8 +324,11 @@ class Store(Reader):
             self._deleted.clear()
         self._order = self._floor = order
         kept = {name: overlay for name in self._overlays.names() if (overlay := self._outlives(name, listed))}
+        unheard = []
         for name in self._overlays.names():
-            self._overlays.pop(name)
+            overlay = self._overlays.pop(name)
+            if overlay and overlay.base is None and overlay.written and not (name in objects or name in kept):
+                unheard.append(overlay.written)
         for index, old in self._indexers.items():
             if index not in indexers:
                 indexers[index] = old.fresh()
@@ -339,6 +344,9 @@ class Store(Reader):
                 del self._deleted[uid]
             elif there is not None and there.uid == uid:
                 self._hide(name, uid, mark)
+        for obj in unheard:
+            self._bury(obj, listed.version)
+        return [Delta(DELETED, obj, None, False, "DELETED", final_state_unknown=True) for obj in unheard]
 
     def _outlives(self, name: Name, listed: "Listed") -> Overlay | None:
         overlay = self._overlays.get(name)

@@ -360,6 +360,24 @@ def test_a_created_object_is_seen_before_its_event_and_comes_as_an_addition() ->
     assert (delta.kind, delta.echo) == (DeltaKind.ADDED, False), "news to whoever has not heard of it"
 
 
+def test_a_created_object_that_a_list_shows_to_be_gone_before_its_event_came_is_told_as_deleted() -> None:
+    """Readers have seen it: whoever made it must hear of it to make it again."""
+    store = filled()
+    store.overlay(make("a", 110, "u1"))
+    assert shape(relist(store, version=200)) == [("DELETED", "u1", "110", "DELETED")]
+    assert len(store) == 0
+    assert relist(store, version=300) == []
+    store.overlay(make("a", 310, "u2"))
+    assert shape(relist(store, make("a", 310, "u2"), version=400)) == [("ADDED", "u2", "310", None)]
+
+
+def test_a_created_object_that_an_older_list_cannot_show_is_still_there() -> None:
+    store = filled()
+    store.overlay(make("a", 180, "u1"))
+    assert relist(store, version=150, consistent=False) == []
+    assert len(store) == 1
+
+
 def test_the_number_of_overlays_is_bounded_and_the_oldest_goes_first() -> None:
     store = Store(own_writes_limit=2)
     listing = Listing(store)
