@@ -541,3 +541,22 @@ async def test_nothing_is_left_of_objects_that_went_away_unseen(world: World, ca
         before = len(calls)
         await rest(30)
         assert len(calls) == before
+
+
+async def test_an_operator_with_many_timers_that_rest_stops_at_once_and_writes_nothing_for_it(
+    world: World, calls: Calls
+) -> None:
+    @ctl.on.timer(KEX.plural, interval=60)
+    async def tick(name: str, **_: Any) -> None:
+        calls("tick", {"name": name})
+
+    running = world.start()
+    await running.ready.wait()
+    for number in range(100):
+        await world.create(f"x{number}")
+    await world.until(lambda: len(calls) == 100)
+    await rest()
+    written, began = len(world.writes()), now()
+    await running.stop()
+    assert now() - began < 0.1
+    assert (len(world.writes()), len(calls)) == (written, 100)
