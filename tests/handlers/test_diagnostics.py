@@ -47,6 +47,7 @@ async def test_readiness_from_the_first_moment_to_the_last(world: World, site: S
     lists = world.sandbox.faults.answer(503, match=Match(path=KEX.plural, user_agent="ctl/"), times=None)
     going_on.set()
     await running.ready.wait()
+    await asyncio.sleep(5)  # the definitions are listed meanwhile
     status, text = await site.get("/readyz")
     assert status == 503
     assert f"[-]startup waiting for the first lists of: {NAME}\n" in text
@@ -256,7 +257,7 @@ async def test_what_is_handled_and_not_defined_is_shown_until_it_is(site: Site) 
             assert status == 200
             assert "[+]resources not served: kopf.dev/plains (unresolved), plains (unresolved)\n" in text
             await world.sandbox.load_manifest(crd(PLAIN))
-            await asyncio.sleep(2)
+            await asyncio.sleep(20)
             assert not [name for name in await site.samples() if name.startswith("ctl_unserved_resources")]
             assert "[+]resources all are served\n" in (await site.get("/readyz?verbose"))[1]
 
