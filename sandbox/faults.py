@@ -187,13 +187,14 @@ class Faults:
 
 
 class RequestLog:
-    """The most recent requests in the order in which they were answered (watches: opened)."""
+    """The most recent requests in the order in which they were answered (watches: opened). It may be read from any thread."""
 
     def __init__(self, limit: int) -> None:
         self._entries: deque[LoggedRequest] = deque(maxlen=limit)
 
     def __iter__(self) -> Iterator[LoggedRequest]:
-        return iter(self._entries)
+        # All at once: the server goes on to write, perhaps in another thread.
+        return iter(tuple(self._entries))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -208,8 +209,8 @@ class RequestLog:
 
     def writes(self) -> list[LoggedRequest]:
         """The requests that may have changed something, refused ones too."""
-        return [request for request in self._entries if request.method in WRITES]
+        return [request for request in self if request.method in WRITES]
 
     def select(self, match: Match) -> list[LoggedRequest]:
         """The requests that meet a match."""
-        return [request for request in self._entries if match(request)]
+        return [request for request in self if match(request)]

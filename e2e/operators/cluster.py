@@ -12,7 +12,7 @@ CRD = "customresourcedefinitions/kopfexamples.kopf.dev"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1"
 OBJECTS = "/apis/kopf.dev/v1/namespaces/{namespace}/kopfexamples"
 PREFIX = "kopf.zalando.org"
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class Examples:

@@ -23,7 +23,7 @@ CLASS = {
     "allowVolumeExpansion": True,
 }
 """Only volumes of such a class can grow."""
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def volume(namespace: str) -> Body:

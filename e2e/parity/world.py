@@ -18,7 +18,7 @@ from parity.definitions import KINDS, address
 from targets import Target
 
 OPERATORS = Path(__file__).with_name("operators")
-SECONDS = 40.0
+SECONDS = 90.0
 POLL_SECONDS = 0.05
 CANARY = "canary"
 
