@@ -55,7 +55,7 @@ def lists(world: World) -> set[str]:
         (["!*-pr-*,*-pr-123"], {"myapp-live", "otherapp-live", "myapp-pr-123", "otherapp-pr-123"}),
         (["myapp-*", "*-pr-123"], {"myapp-live", "myapp-pr-123", "myapp-pr-456", "otherapp-pr-123"}),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value)),
 )
 async def test_namespaces_and_patterns(world: World, calls: Calls, patterns: list[str], expected: set[str]) -> None:
     for name in NAMES:
