@@ -97,6 +97,22 @@ class Tasks:
         return tuple(sorted(task.get_name() for task in left))
 
 
+async def see_through(coro: Coroutine[Any, Any, T]) -> T:
+    """Await to the end, also when the awaiting task is cancelled meanwhile: its cancellation comes after that, whatever came out.
+
+    A second cancellation ends it.
+    """
+    task = asyncio.get_running_loop().create_task(coro)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.gather(task, return_exceptions=True)
+        finally:
+            task.cancel()
+        raise
+
+
 class Isolated(Generic[T]):
     """Awaits a coroutine in a copy of the present context: what it sets in context variables is not seen afterwards.
 

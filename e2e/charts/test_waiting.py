@@ -111,7 +111,11 @@ async def test_a_rolling_update_by_the_real_controller_loses_nothing(release: Re
     lines = [line.split() for one in kubelet.logs for line in one.operator.text().splitlines()]
     said = [(float(line[0]), line[1], (line[2], line[3])) for line in lines if line[2:3] in (["created"], ["updated"])]
     when = {what: at for at, _, what in said}
-    assert len(when) == len(said), "something was handled twice"
+    again = sorted(line for line in said if when[line[2]] != line[0] or said.count(line) > 1)
+    ends = [
+        line for one in kubelet.logs for line in one.operator.text().splitlines() if "Lead" in line or "top" in line
+    ]
+    assert len(when) == len(said), f"something was handled twice: {again}\n" + "\n".join(ends)
     # An object that was changed before it was handled at all is created as it is then.
     joined = [
         what for what in did if what not in when and what[0] == "updated" and when["created", what[1]] > did[what]

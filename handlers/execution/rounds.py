@@ -6,7 +6,7 @@ the body. `old`, `new` and `diff` stay the same for the whole round.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 from ...client.calls import encode
 from ...client.objects import Object
 from ...runtime import clock
+from ...runtime.tasks import see_through
 from ..causation.causes import ChangingCause, Logger, Reason
 from ..causation.patch import Patch, compose, lay_over
 from ..causation.views import Body, BodyEssence
@@ -42,7 +43,7 @@ class Surroundings:
     settings: OperatorSettings
     lifecycle: Lifecycle
     latest: Callable[[], Object | None]
-    write: Callable[[Object, Patch], Awaitable[Object | None]]
+    write: Callable[[Object, Patch], Coroutine[Any, Any, Object | None]]
     records: Records
 
 
@@ -277,7 +278,8 @@ class Round:
         if not patch and not self._around.records.are_unwritten(body):
             return self.base
         persistence.progress_storage.touch(body=body, patch=patch, value=None)
-        answer = await self._around.write(self.base, patch)
+        # The handlers have ended: a process that is told to stop now would leave them to be called again by the next one.
+        answer = await see_through(self._around.write(self.base, patch))
         self.vanished = answer is None
         self.base = answer or self.base
         return answer

@@ -331,6 +331,28 @@ async def test_a_handler_that_takes_longer_is_cancelled_and_the_finished_ones_ar
     assert calls.count("fast") == 1
 
 
+async def test_what_handlers_have_done_is_written_though_the_server_is_slow_at_the_end(
+    world: World, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    @ctl.on.create(KEX.plural, id="fast")
+    async def fast(**_: Any) -> None:
+        calls("fast", {})
+
+    settings = quick()
+    settings.networking.error_backoffs = [2.5]
+    # The stop begins at once, gives attempts two seconds, and what is being written one more.
+    settings.queueing.exit_timeout = 2
+    async with world.running(settings=settings):
+        world.sandbox.faults.answer(503, match=world.own_patches(), times=1)
+        await world.create()
+        await world.until(lambda: calls.count("fast"))
+    assert await world.handled()
+    assert "abandoned" not in caplog.text
+    async with world.running():
+        await rest(1)
+    assert calls.count("fast") == 1
+
+
 async def test_a_cancelled_operator_cleans_up(world: World, calls: Calls) -> None:
     @ctl.on.cleanup(id="cleanup")
     async def cleanup(**_: Any) -> None:

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from ctl.runtime.tasks import Isolated, Tasks, where
+from ctl.runtime.tasks import Isolated, Tasks, see_through, where
 
 pytestmark = pytest.mark.virtual_time
 
@@ -155,3 +155,51 @@ async def test_errors_and_cancellations_reach_what_is_awaited_in_isolation() -> 
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     assert seen == ["cancelled"]
+
+
+async def test_what_is_seen_through_ends_before_the_cancellation_comes() -> None:
+    going, on, ended = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def work() -> str:
+        going.set()
+        await on.wait()
+        ended.append("work")
+        return "done"
+
+    task = asyncio.create_task(see_through(work()))
+    await going.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["work"]
+    assert await see_through(work()) == "done"
+
+
+async def test_what_is_seen_through_gives_its_error_and_ends_when_cancelled_twice() -> None:
+    going, ended = asyncio.Event(), list[str]()
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await see_through(fail())
+
+    async def endless() -> None:
+        try:
+            going.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.append("endless")
+
+    task = asyncio.create_task(see_through(endless()))
+    await going.wait()
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    assert ended == ["endless"]
