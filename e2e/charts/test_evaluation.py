@@ -78,6 +78,7 @@ async def test_every_query_gives_numbers_and_a_calm_operator_raises_no_alert(
     with ExitStack() as stack:
         replicas = [await release.replica(one, stack) for one in ("a", "b")]
         await until(lambda: any(leads(one) for one in replicas), "a leader", replicas)
+        await until(lambda: all(metrics(one) for one in replicas), "the pages of both", replicas)
         for number in range(12):
             await examples.create(f"n{number}")
             await examples.handled(f"n{number}", field="value")
