@@ -4,9 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from ...client.calls import encode
+from ...client.calls import plain as as_json
 from .patch import Patch
 
 
@@ -76,7 +74,7 @@ def _value(value: Any, where: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_value(item, f"{where}.{index}") for index, item in enumerate(value)]
     try:
-        return msgspec.json.decode(encode(value))
+        return as_json(value)
     except (TypeError, ValueError, OverflowError) as exc:
         raise Unwritable(where, f"a {type(value).__qualname__}") from exc
 

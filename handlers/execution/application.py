@@ -12,9 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
-from ...client.calls import encode
+from ...client.calls import plain
 from ...client.errors import (
     APIError,
     BadRequest,
@@ -307,7 +305,7 @@ def change(body: Mapping[str, Any], fns: list[PatchFn], logger: Logger) -> dict[
         trial = copy(changed)
         try:
             fn(trial)
-            trial = msgspec.json.decode(encode(trial))
+            trial = plain(trial)
         except Exception:  # it is the user's; a function that cannot be applied now must not stop the object for ever
             fns.remove(fn)
             logger.exception("A function in patch.fns failed and is dropped: %r", fn)

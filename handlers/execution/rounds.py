@@ -10,9 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
-from ...client.calls import encode
+from ...client.calls import plain
 from ...client.objects import Object
 from ...runtime import clock
 from ...runtime.tasks import see_through
@@ -291,17 +289,17 @@ def deliver(patch: Patch, handler_id: str, result: Any, logger: Logger) -> None:
     One that is nothing for JSON is logged and dropped: the handler has done its work, and is not called again for that.
     """
     try:
-        plain = msgspec.json.decode(encode(result))
+        told = plain(result)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         logger.error(  # noqa: TRY400 - where it was encoded tells the author of the handler nothing
             "The result of handler %r cannot be written to the status, and is dropped: %s", handler_id, exc
         )
         return
     known = patch.status.get(handler_id)
-    if isinstance(plain, dict):
-        patch.status[handler_id] = {**(known if isinstance(known, Mapping) else {}), **plain}
+    if isinstance(told, dict):
+        patch.status[handler_id] = {**(known if isinstance(known, Mapping) else {}), **told}
     else:
-        patch.status[handler_id] = plain
+        patch.status[handler_id] = told
 
 
 def ids(specs: Iterable[ChangingSpec]) -> list[str]:
