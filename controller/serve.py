@@ -33,8 +33,9 @@ class Serving:
     `access` is the way to the server; None: $KUBECONFIG, the pod's account, or ~/.kube/config. `namespaces` is where those controllers
     look that do not say themselves; None: everywhere. `gate` says when they may act. `grace` is the time for the stop, in seconds.
 
-    `last_resort` is called, with the error, shortly before others may act when leadership was lost and a reconciler ignores its cancellation or
-    blocks the event loop; by another thread if the loop is blocked, or has ended, by then. `end_process` is made for that. When the event loop has not turned for `loop_block_limit` seconds the log names the reconciler; None: never.
+    `last_resort` is called, with the error, shortly before others may act when leadership was lost and a reconciler ignores its
+    cancellation or blocks the event loop; by another thread if the loop is blocked, or has ended, by then. `end_process` is made for
+    that. When the event loop has not turned for `loop_block_limit` seconds the log names the reconciler; None: never.
     """
 
     access: Access | AccessSource | None = None
