@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..client.resources import Resource
 from ..handlers.declaration.registry import OperatorRegistry
-from ..handlers.declaration.specs import ActivitySpec, IndexingSpec, ResourceSpec, WatchingSpec, WebhookSpec
+from ..handlers.declaration.specs import IndexingSpec, ResourceSpec, WatchingSpec, WebhookSpec
 from ..handlers.declaration.targets import By, Problem, Selector
 
 VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*")
@@ -247,8 +247,3 @@ def _own(registry: OperatorRegistry, situation: Situation) -> Iterator[Right]:
 
 def _place(situation: Situation) -> Place:
     return Place.CLUSTER if situation.is_clusterwide else Place.SERVED
-
-
-def is_anything_declared(registry: OperatorRegistry) -> bool:
-    """Whether there are handlers of objects."""
-    return any(not isinstance(spec, ActivitySpec) for spec in registry.specs())

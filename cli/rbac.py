@@ -17,7 +17,7 @@ from ..client.rest import Client
 from ..controller.gating.peers import CLUSTER_PLURAL, GROUPS, NAMESPACED_PLURAL, relevant
 from ..handlers.declaration.namespaces import exact_namespaces
 from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
-from ..handlers.declared import declared
+from ..handlers.declared import declared, is_bare
 from .alias import install_as_kopf
 from .controls import CLIControls
 from .failures import Failure, explained
@@ -142,14 +142,14 @@ def rbac(controls: CLIControls, /, **given: Any) -> None:
     load(options.paths, options.modules)
     registry = _registry(controls.registry or get_default_registry(), before)
     habits = habits_of(_sources(options, before))
-    is_bare = not registry.specs() and not declared(registry)
-    if is_bare and not options.also:
+    is_idle = is_bare(registry)
+    if is_idle and not options.also:
         hint = " What its own clients ask for cannot be seen from here: name it by --also." if habits.has_client else ""
         where = ", ".join((*options.paths, *options.modules))
         raise Failure(f"Nothing is declared in {where}, so nothing is needed.{hint}")
     around = surroundings(options.where)
     circumstances = situation(options, registry, habits, around)
-    if is_bare:
+    if is_idle:
         # There is no operator that would need anything for itself.
         circumstances = Situation(
             resources=around.resources, elects=False, follows_definitions=False, posts=False, extra=circumstances.extra
@@ -246,13 +246,13 @@ def _with_notes(found: Needs, habits: Habits, around: Surroundings) -> Needs:
 
 def _registry(default: OperatorRegistry, before: Collection[str]) -> OperatorRegistry:
     """The default registry, or else the only one that the loaded modules have made themselves, as embedding programs do."""
-    if default.specs() or declared(default):
+    if not is_bare(default):
         return default
     own = {
         id(value): value
         for module in _loaded(before)
         for value in vars(module).values()
-        if isinstance(value, OperatorRegistry) and (value.specs() or declared(value))
+        if isinstance(value, OperatorRegistry) and not is_bare(value)
     }
     return next(iter(own.values())) if len(own) == 1 else default
 

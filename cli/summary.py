@@ -12,7 +12,7 @@ from ..client.incluster import is_in_cluster
 from ..handlers.causation.causes import Activity
 from ..handlers.declaration.registry import OperatorRegistry
 from ..handlers.declaration.survey import Survey
-from ..handlers.declared import declared
+from ..handlers.declared import declared, is_bare
 from ..handlers.endpoints import parse_http
 
 MANY: Final = 10
@@ -55,7 +55,7 @@ def handled(registry: OperatorRegistry, found: Survey) -> str:
 
 def idle(registry: OperatorRegistry, sources: Sequence[str]) -> str | None:
     """What to tell whose operator has no handlers of any kind; None: it has some."""
-    if registry.specs() or declared(registry):
+    if not is_bare(registry):
         return None
     return (
         f"No handlers are declared in {_listed(sources) or 'this program'}, so nothing will happen. Decorate functions at the top level "

@@ -58,6 +58,11 @@ def declared(registry: OperatorRegistry) -> tuple[Assembly, ...]:
     return tuple(_declared.get(registry, ()))
 
 
+def is_bare(registry: OperatorRegistry) -> bool:
+    """Whether nothing is declared in a registry: no handler of any kind, and no controller."""
+    return not registry.specs() and not declared(registry)
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """What the controllers of one operator share."""
