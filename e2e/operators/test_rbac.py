@@ -46,6 +46,15 @@ class Scene:
     space: str
     examples: Examples
     operator: Operator
+    unused: Callable[[], set[tuple[str, str]]]
+    """What it may do, has not done, and is expected to do."""
+
+    async def until_all_is_used(self) -> None:
+        """Timers and daemons use some of their rights later than any log line tells."""
+        deadline = asyncio.get_running_loop().time() + CLUSTER_SECONDS
+        while unused := self.unused():
+            assert asyncio.get_running_loop().time() < deadline, f"not used: {unused}\n{self.operator.text()}"
+            await asyncio.sleep(0.5)
 
 
 async def life(scene: Scene) -> None:
@@ -54,7 +63,7 @@ async def life(scene: Scene) -> None:
     scene.operator.wait_for(f"[{scene.space}/one]")
     await asyncio.sleep(2)
     await scene.examples.patch("one", {"spec": {"field": "changed", "replicas": 3}})
-    await asyncio.sleep(2)
+    await scene.until_all_is_used()
     await gone(scene)
 
 
@@ -107,7 +116,7 @@ async def replicas(scene: Scene) -> None:
     # Until the Events about it are counted, which is a patch, the operator lives on.
     await scene.api.merge(f"{path}/one", {"spec": {"replicas": 3}})
     scene.operator.wait_for("one: 3 replicas")
-    await asyncio.sleep(1)
+    await scene.until_all_is_used()
 
 
 @dataclass(frozen=True)
@@ -192,8 +201,9 @@ def called(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def left(documents: list[Body], used: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The rights that were granted, and neither used nor among those that may stay so always."""
+def left(documents: list[Body], audited: Audited, user: str) -> set[tuple[str, str]]:
+    """The rights that a user was granted, and has neither used nor may leave unused always."""
+    used = {(verb, resource) for verb, resource, _ in audited.used_by(user)}
     return {(verb, resource) for verb, resource, _ in granted(documents) if verb not in ALWAYS} - used
 
 
@@ -229,17 +239,21 @@ async def test_what_is_printed_is_enough_and_not_too_much(
         command[-1:] = ["--lease-namespace", space, file]
     if case.example in PROGRAMS:
         command = [sys.executable, file, space]
+    user = f"system:serviceaccount:{space}:operator"
+    expected = set(case.unused) | (set() if case.is_met else set(UNMET))
+
+    def unused() -> set[tuple[str, str]]:
+        return left(documents, audited, user)
+
     with running(command, narrow, tmp_path / "log") as operator:
-        await case.use(Scene(admin, space, Examples(admin, space), operator))
+        await case.use(Scene(admin, space, Examples(admin, space), operator, lambda: unused() - expected))
         # That one has no signal handlers of its own.
         assert operator.stop() == (-signal.SIGTERM if case.example == "20-informers" else 0)
 
-    user = f"system:serviceaccount:{space}:operator"
     assert audited.refusals_of(user) == []
     if case.example not in FAILING:
         assert alarms(operator.text()) == []
-    used = {(verb, resource) for verb, resource, _ in audited.used_by(user)}
-    assert left(documents, used) == set(case.unused) | (set() if case.is_met else set(UNMET))
+    assert unused() == expected
 
 
 @pytest.mark.usefixtures("definitions")
@@ -263,11 +277,15 @@ async def test_an_operator_of_all_namespaces(audited: Audited, admin: Api, tmp_p
 
     await grant(admin, documents)
     command = ctl_command("run", "-v", "-A", "--leader-elect", "--lease-namespace", space, file)
-    with running(command, narrow, tmp_path / "log") as operator:
-        await life(Scene(admin, space, Examples(admin, space), operator))
-        assert operator.stop() == 0
     user = f"system:serviceaccount:{space}:operator"
+    expected = {(verb, f"cluster{resource}") for verb, resource in UNMET}
+
+    def unused() -> set[tuple[str, str]]:
+        return left(documents, audited, user)
+
+    with running(command, narrow, tmp_path / "log") as operator:
+        await life(Scene(admin, space, Examples(admin, space), operator, lambda: unused() - expected))
+        assert operator.stop() == 0
     assert audited.refusals_of(user) == []
     assert alarms(operator.text()) == []
-    used = {(verb, resource) for verb, resource, _ in audited.used_by(user)}
-    assert left(documents, used) == {(verb, f"cluster{resource}") for verb, resource in UNMET}
+    assert unused() == expected
