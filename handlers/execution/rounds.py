@@ -99,6 +99,9 @@ class Round:
         """
         try:
             await self.attempt_due(specs, self._own_attempt)
+            if self._checkpoint is not None:
+                # As in `conclude`; what it does not hold is written after it.
+                await see_through(self._settle_checkpoint())
         except asyncio.CancelledError:
             await self._write_before_the_end()
             raise

@@ -353,6 +353,31 @@ async def test_what_handlers_have_done_is_written_though_the_server_is_slow_at_t
     assert calls.count("fast") == 1
 
 
+async def test_a_stop_while_a_checkpoint_is_awaited_at_the_end_of_a_round_leaves_nothing_unwritten(
+    world: World, calls: Calls
+) -> None:
+    @ctl.on.create(KEX.plural, id="first")
+    async def first(**_: Any) -> None:
+        calls("first", {})
+
+    @ctl.on.create(KEX.plural, id="second")
+    async def second(**_: Any) -> None:
+        # The checkpoint with what the first one did is on its way when this one ends.
+        await rest(1.5)
+        calls("second", {})
+
+    settings = quick()
+    settings.networking.error_backoffs = [3.0]
+    settings.queueing.exit_timeout = 2
+    async with world.running(settings=settings):
+        world.sandbox.faults.answer(503, match=world.own_patches(), times=1)
+        await world.create()
+        await world.until(lambda: calls.count("second"))
+    async with world.running():
+        await world.handled()
+    assert calls.names == ["first", "second"]
+
+
 async def test_a_cancelled_operator_cleans_up(world: World, calls: Calls) -> None:
     @ctl.on.cleanup(id="cleanup")
     async def cleanup(**_: Any) -> None:
