@@ -15,6 +15,17 @@ from conformance.api import Api
 from conformance.spaces import Space, install, uninstall
 from targets import Target, real_target, sandbox_target
 
+HERE = Path(__file__).parent
+TEST_SECONDS = 300.0
+"""Only to end a test that hangs: each of its waits is bounded, and there may be several on a machine that is busy with others."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of these suites, which wait for other processes, have more time."""
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+
 
 def pytest_configure() -> None:
     """Programs that tests start can be interrupted: a shell's job in the background has inherited that it cannot."""

@@ -13,8 +13,8 @@ from multidict import CIMultiDictProxy
 from targets import Target
 
 # A request that takes longer is a failure of the server, never a reason to wait on.
-REQUEST_SECONDS = 15.0
-EVENT_SECONDS = 15.0
+REQUEST_SECONDS = 60.0
+EVENT_SECONDS = 60.0
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"

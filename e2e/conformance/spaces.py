@@ -10,7 +10,7 @@ from typing import Any
 from conformance.api import MERGE, Api, Body
 from targets import Target
 
-ESTABLISH_SECONDS = 30.0
+ESTABLISH_SECONDS = 60.0
 REMOVAL_SECONDS = 120.0
 """For a definition with thousands of objects, on a busy machine."""
 
@@ -87,7 +87,7 @@ async def establish(api: Api, body: Body) -> Body:
 
 
 async def established(api: Api, body: Body) -> Body:
-    """Wait until a definition is established and each served version of it answers lists."""
+    """Wait until a definition is established, and each served version of it answers lists and is told of by discovery."""
     name, spec = body["metadata"]["name"], body["spec"]
     deadline = time.monotonic() + ESTABLISH_SECONDS
     while True:
@@ -99,9 +99,36 @@ async def established(api: Api, body: Body) -> Body:
                 f"/apis/{spec['group']}/{v['name']}/{spec['names']['plural']}" for v in spec["versions"] if v["served"]
             ]
             # From the cache: until it is filled the real server answers 429, "storage is (re)initializing".
-            if all([(await api.call("GET", path, resourceVersion=0)).code == 200 for path in paths]):
+            answering = all([(await api.call("GET", path, resourceVersion=0)).code == 200 for path in paths])
+            served = {v["name"] for v in spec["versions"] if v["served"]}
+            if answering and await told_of(api, spec["group"], spec["names"]["plural"]) == (served, served):
                 return found
         assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.05)
+
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+async def told_of(api: Api, group: str, plural: str) -> tuple[set[str], set[str]]:
+    """The versions of a resource that aggregated discovery tells of, and the older way; the real server makes both apart from all else."""
+    items = (await api.call("GET", "/apis", accept=AGGREGATED)).body["items"]
+    versions = [version for one in items if one["metadata"]["name"] == group for version in one["versions"]]
+    new = {version["version"] for version in versions if plural in [one["resource"] for one in version["resources"]]}
+    old = set()
+    answer = await api.call("GET", f"/apis/{group}")
+    for version in answer.body["versions"] if answer.code == 200 else ():
+        listed = await api.call("GET", f"/apis/{group}/{version['version']}")
+        if listed.code == 200 and plural in [one["name"] for one in listed.body["resources"]]:
+            old.add(version["version"])
+    return new, old
+
+
+async def forgotten(api: Api, group: str, plural: str) -> None:
+    """Wait until no discovery tells of a resource any more, whose definition is gone."""
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while any(told := await told_of(api, group, plural)):
+        assert time.monotonic() < deadline, told
         await asyncio.sleep(0.05)
 
 

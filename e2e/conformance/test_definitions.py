@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from conformance.api import Api, Body
-from conformance.spaces import DEFINITIONS, Space, custom, definition, establish, established
+from conformance.spaces import DEFINITIONS, REMOVAL_SECONDS, Space, custom, definition, establish, established
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ async def test_a_deleted_definition_takes_its_objects_along(api: Api, own: str, 
 
 
 async def vanished(api: Api, group: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + REMOVAL_SECONDS
     while (await api.call("GET", f"{DEFINITIONS}/gadgets.{group}")).code != 404:
         assert time.monotonic() < deadline, "the definition was not removed"
         await asyncio.sleep(0.05)

@@ -8,6 +8,7 @@ import pytest
 from conformance.api import Api, Body, version
 from conformance.spaces import DEFINITIONS, Space
 
+SECONDS = 60.0
 OPTIONS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 
 
@@ -18,7 +19,7 @@ async def touch_definition(api: Api, space: Space) -> None:
         await api.merge(f"{DEFINITIONS}/plains.{space.group}", {"spec": {"names": {"shortNames": [short]}}})
         assert await watch.ended() == []
     # Until its cache is filled again the real server answers 429, "storage is (re)initializing".
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + SECONDS
     while (answer := await api.call("GET", space.plains(), resourceVersion=0)).code == 429:
         assert time.monotonic() < deadline, answer
         await asyncio.sleep(0.05)

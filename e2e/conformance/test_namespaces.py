@@ -10,7 +10,7 @@ from conformance.api import Api, version
 from conformance.spaces import Space, configmap
 
 NAMESPACES = "/api/v1/namespaces"
-GONE_SECONDS = 30.0
+GONE_SECONDS = 100.0
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

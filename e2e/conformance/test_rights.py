@@ -1,8 +1,10 @@
 """Tokens of service accounts, and what their bearers may do: RBAC, and the reviews that tell of it."""
 
+import asyncio
 import dataclasses
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from conformance.spaces import Space, configmap
 from targets import Target
 
 RBAC = "rbac.authorization.k8s.io"
+SECONDS = 60.0
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -49,24 +52,44 @@ class Account:
         return status
 
 
+async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + SECONDS
+    while not await holds():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.01)
+
+
 async def settled(account: Account) -> None:
-    """Wait until a binding made now is known: one to a role that does not exist is complained of."""
+    """Wait until roles and bindings made before are known: the server learns of each of the four kinds apart, in their order.
+
+    A role and a binding of each sort are made and seen to give a right, and removed and seen to give none.
+    """
+    admin, namespace = account.admin, account.space.name
     name = f"probe-{secrets.token_hex(4)}"
-    body = {
-        "metadata": {"name": name},
-        "roleRef": {"kind": "Role", "name": name, "apiGroup": RBAC},
-        "subjects": [{"kind": "ServiceAccount", "name": "one", "namespace": account.space.name}],
-    }
-    path = account.space.grouped(f"{RBAC}/v1", "rolebindings")
-    await account.admin.create(path, body)
-    for _ in range(500):
-        if name in (await account.may(verb="get", group=name, resource="probe", namespace=account.space.name)).get(
-            "reason", ""
-        ):
-            break
-    else:
-        raise AssertionError(f"the server never took notice of the binding {name}")
-    await account.admin.delete(f"{path}/{name}")
+    everywhere = f"/apis/{RBAC}/v1"
+    for kind, place in (("Role", account.space.grouped(f"{RBAC}/v1", "")), ("ClusterRole", f"{everywhere}/")):
+        plural, group = f"{kind.lower()}s", f"{name}-{kind.lower()}"
+        right = {"verb": "get", "group": group, "resource": "probe", "namespace": namespace}
+        rules = [{"verbs": ["get"], "apiGroups": [group], "resources": ["probe"]}]
+        await admin.create(f"{place}{plural}", {"metadata": {"name": name}, "rules": rules})
+        subject = {"kind": "ServiceAccount", "name": "one", "namespace": namespace}
+        reference = {"kind": kind, "name": name, "apiGroup": RBAC}
+        binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+        await admin.create(f"{place}{kind.lower()}bindings", binding)
+
+        async def is_given(right: dict[str, str] = right) -> bool:
+            allowed: bool = (await account.may(**right))["allowed"]
+            return allowed
+
+        async def is_taken(right: dict[str, str] = right) -> bool:
+            return not await is_given(right)
+
+        await until(is_given, f"the server never took notice of the {kind} {name}")
+        # In this order: a binding to a role that is missing would be complained of.
+        await admin.delete(f"{place}{kind.lower()}bindings/{name}")
+        await until(is_taken, f"the server never took notice of the end of the {kind}Binding {name}")
+        await admin.delete(f"{place}{plural}/{name}")
 
 
 @pytest.fixture
@@ -195,11 +218,11 @@ async def test_a_role_allows_what_it_names(account: Account) -> None:
         (await client.call("GET", services + selector)).refused(403, "Forbidden")
     # The rights go with the binding.
     await account.admin.delete(space.grouped(f"{RBAC}/v1", "rolebindings", "one"))
-    for _ in range(500):
-        if (await client.call("GET", space.core("configmaps"))).code == 403:
-            break
-    else:
-        raise AssertionError("the rights outlived their binding")
+
+    async def is_refused() -> bool:
+        return (await client.call("GET", space.core("configmaps"))).code == 403
+
+    await until(is_refused, "the rights outlived their binding")
 
 
 async def test_a_cluster_role_bound_in_a_namespace_and_by_group(account: Account) -> None:

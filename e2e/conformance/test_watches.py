@@ -7,6 +7,8 @@ import pytest
 from conformance.api import Api, Body, version
 from conformance.spaces import Space, configmap
 
+ATTEMPTS = 5
+"""A server that got no CPU for two seconds sends no bookmark in them."""
 END_OF_INITIAL_EVENTS = {"k8s.io/initial-events-end": "true"}
 
 
@@ -114,7 +116,8 @@ async def test_a_watch_ends_after_its_timeout(api: Api, space: Space) -> None:
     async with api.watch(space.widgets(), resourceVersion=start - 1, timeoutSeconds=1) as watch:
         events = await watch.ended()
     assert summary(events) == [("ADDED", "one")]
-    assert 0.9 < time.monotonic() - began < 5
+    # Without it the servers choose half an hour or more.
+    assert 0.9 < time.monotonic() - began < 60
 
 
 async def test_a_bookmark_comes_before_the_timeout_to_those_who_ask(api: Api, space: Space) -> None:
@@ -122,13 +125,16 @@ async def test_a_bookmark_comes_before_the_timeout_to_those_who_ask(api: Api, sp
     # seconds the real one has no time for it.
     made = await api.create(space.widgets(), space.widget("one"))
     params: dict[str, str | int] = {"resourceVersion": version(made), "timeoutSeconds": 4}
-    async with (
-        api.watch(space.widgets(), allowWatchBookmarks="true", **params) as asking,
-        api.watch(space.widgets(), **params) as silent,
-    ):
-        await api.create(space.plains(), space.plain("elsewhere"))
-        events = await asking.ended()
-        assert await silent.ended() == []
+    for attempt in range(ATTEMPTS):
+        async with (
+            api.watch(space.widgets(), allowWatchBookmarks="true", **params) as asking,
+            api.watch(space.widgets(), **params) as silent,
+        ):
+            await api.create(space.plains(), space.plain(f"elsewhere-{attempt}"))
+            events = await asking.ended()
+            assert await silent.ended() == []
+        if events:
+            break
     assert events
     for event in events:
         assert event["type"] == "BOOKMARK"

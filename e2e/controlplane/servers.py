@@ -1,6 +1,7 @@
 """Runs one server as a child process that never outlives the process that started it."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 STOP_SECONDS = 10.0
 TAIL_LINES = 12
+PORTS = (12_000, 30_000)
+"""Below the ephemeral ports of Linux (32768) and other systems (49152)."""
 # Reads until our end of the pipe is closed, which the kernel does however we end; then ends the server.
 _GUARD = 'cat >/dev/null; kill -KILL "$0" 2>/dev/null'
 
@@ -19,11 +22,18 @@ class ServerError(Exception):
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that is free now. Another process may take it before it is used."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of 127.0.0.1 that is free now, and of those that systems give to nobody who does not ask for it.
+
+    Out of those that they do give, another process would get it sooner or later before it is used, or while a server starts again.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*PORTS)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Server:
