@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ..runtime.signals import caught
@@ -38,10 +38,14 @@ def run_in(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, _T]) -> _T
             loop.close()
 
 
-async def until_signalled() -> signal.Signals:
-    """Wait for SIGINT or SIGTERM, and say which came. Only in the main thread."""
+async def until_signalled(begin: Callable[[], None] = lambda: None) -> signal.Signals:
+    """Wait for SIGINT or SIGTERM, and say which came. Only in the main thread.
+
+    `begin` is called once they are heard: who sends one as soon as he reads what it prints is not too early.
+    """
     came: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
     with caught(lambda signum: None if came.done() else came.set_result(signum)):
+        begin()
         return await came
 
 

@@ -24,9 +24,12 @@ def sandbox(port: int, manifests: tuple[str, ...], kubeconfig: str | None) -> No
 
     async def serve() -> None:
         async with serving(Serving(port, manifests, kubeconfig)) as path:
-            click.echo(f"Serving the Kubernetes API; kubeconfig: {path}")
-            click.echo(instructions(path))
-            click.echo("Stop with Ctrl-C.")
-            await until_signalled()
+
+            def tell() -> None:
+                click.echo(f"Serving the Kubernetes API; kubeconfig: {path}")
+                click.echo(instructions(path))
+                click.echo("Stop with Ctrl-C.")
+
+            await until_signalled(tell)
 
     run_in(new_loop(), serve())

@@ -1,11 +1,14 @@
 """`ctl run` takes the loop of uvloop where there is one, else that of asyncio."""
 
+import asyncio
 import signal
 from pathlib import Path
 
 import pytest
 
-from .processes import command
+from ctl.cli.loops import until_signalled
+
+from .processes import PATIENCE, command
 
 OPERATOR = """
 import asyncio, ctl
@@ -40,3 +43,9 @@ async def test_the_operator_runs_in_the_loop_of_uvloop_where_that_is_installed(
     async with command("run", "-A", "--sandbox", main, env={"PYTHONPATH": str(folder)}) as run:
         await run.line(f"The loop is a {loop}.")
         assert await run.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_is_heard_from_the_first_word_on(signum: signal.Signals) -> None:
+    async with asyncio.timeout(PATIENCE):
+        assert await until_signalled(lambda: signal.raise_signal(signum)) is signum
