@@ -17,6 +17,7 @@ from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.sandbox import Sandbox, SandboxSettings
 
+from ..ports import free_port
 from .processes import PATIENCE, command
 
 CRD = Path(__file__).parents[2] / "examples" / "01-minimal" / "crd.yaml"
@@ -179,9 +180,7 @@ def config(server: str, token: str = "secret") -> str:
 @pytest.fixture
 def nobody() -> str:
     """The address of a port on which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 @pytest.mark.parametrize(

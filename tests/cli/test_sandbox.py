@@ -14,6 +14,7 @@ from ctl.client.access import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 
+from ..ports import free_port
 from .processes import command
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
@@ -45,9 +46,7 @@ async def test_it_works_without_uvloop_too(tmp_path: Path) -> None:
 
 
 async def test_port_and_kubeconfig_can_be_chosen(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     async with command("sandbox", "--port", str(port), "--kubeconfig", "chosen", cwd=tmp_path) as sandbox:
         assert await sandbox.kubeconfig() == tmp_path / "chosen"
         assert load_access(tmp_path / "chosen").server == f"http://127.0.0.1:{port}"

@@ -1,18 +1,11 @@
 """The pages of an operator under test."""
 
-import socket
 from collections import defaultdict
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-
-def free_port() -> int:
-    """A port that nobody uses."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+from ..ports import free_port
 
 
 class Site:

@@ -11,7 +11,7 @@ import ctl
 from ctl.controller.httpserver import AddressTaken
 from ctl.handlers.probing import KEEP_SECONDS
 
-from .pages import free_port
+from ..ports import free_port
 from .world import Calls, World
 
 pytestmark = pytest.mark.virtual_time

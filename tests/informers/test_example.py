@@ -26,7 +26,7 @@ async def test_each_config_map_is_annotated_and_nothing_is_written_twice(
         monkeypatch.setenv("KUBECONFIG", str(sandbox.kubeconfig(tmp_path / "config")))
         task = asyncio.create_task(example.main())
         wanted = [str(number) for number in range(20)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (notes(sandbox, example.NOTE)) != wanted:
                 assert not task.done(), task.exception()
                 await asyncio.sleep(0.02)

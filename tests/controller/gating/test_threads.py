@@ -32,14 +32,14 @@ RENEWALS = Match(path="leases/operator", method="PUT")
 
 def block(until: Callable[[], bool]) -> None:
     """Hold the thread, and the loop in it, until something has happened elsewhere."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not until():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.02)
 
 
 async def soon(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the condition is of another thread
             await asyncio.sleep(0.01)
 
@@ -161,7 +161,8 @@ async def test_a_loss_that_a_blocked_loop_does_not_hear_of_is_told_in_the_thread
 
 
 async def test_a_loss_that_is_heard_of_is_told_in_the_loop_only(server: Server) -> None:
-    leadership = Leadership(Access(server.url), replace(SETTINGS, rules=SHORT))
+    rules = LeaseRules(duration=7, renew_deadline=1, retry_period=0.02)
+    leadership = Leadership(Access(server.url), replace(SETTINGS, rules=rules))
     turns: list[Turn] = []
     told: list[float] = []
     leadership.subscribe(turns.append)
@@ -171,7 +172,8 @@ async def test_a_loss_that_is_heard_of_is_told_in_the_loop_only(server: Server) 
         await soon(lambda: leadership.is_open)
         await server.thread.call(server.sandbox.stop())
         await soon(lambda: Turn.REVOKED in turns)
-        assert 0 < leadership.spare() <= 0.5
+        # The loop has these seconds to hear of it: enough for one that shares its machine.
+        assert 0 < leadership.spare() <= 6
         await soon(lambda: leadership.spare() == 0)
         await server.thread.call(server.sandbox.start())
     finally:
@@ -316,6 +318,7 @@ async def test_a_thread_carries_out_and_gives_back_results_errors_and_cancellati
         return result
 
     async def hang() -> None:
+        told.append("hangs")
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
@@ -332,10 +335,10 @@ async def test_a_thread_carries_out_and_gives_back_results_errors_and_cancellati
     with pytest.raises(ValueError, match="oh"):
         await thread.call(work(ValueError("oh")))
     hanging = asyncio.create_task(thread.call(hang()))
-    await asyncio.sleep(0.01)
+    await soon(lambda: "hangs" in told)
     hanging.cancel()
     await asyncio.gather(hanging, return_exceptions=True)
-    await soon(lambda: told == ["test", "test", "cancelled"])
+    await soon(lambda: told == ["test", "test", "hangs", "cancelled"])
     assert await thread.stop()
     assert await thread.stop()
     with pytest.raises(RuntimeError, match="does not run"):
