@@ -36,6 +36,7 @@ class Examples:
     async def find(self, name: str) -> Body | None:
         """One as it is now, or None."""
         answer = await self._api.call("GET", f"{self._path}/{name}")
+        assert answer.code in {200, 404}, answer
         return None if answer.code == 404 else answer.body
 
     async def patch(self, name: str, change: Body) -> Body:

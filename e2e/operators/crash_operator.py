@@ -24,8 +24,8 @@ def note(id, uid, name, reason, body, old=None, new=None, **_):
         "field": wish(new) or body["spec"]["field"],
         "told": hashlib.sha256(told.encode()).hexdigest()[:12],
     }
-    # One write for each line, which outlives the process.
-    os.write(LOG, f"{json.dumps(line)}\n".encode())
+    # One write for each line, which outlives the process; a kill may cut it in two, and the next one is not to be joined to it.
+    os.write(LOG, f"\n{json.dumps(line)}\n".encode())
 
 
 def wish(new):

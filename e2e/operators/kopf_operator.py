@@ -5,6 +5,12 @@ import os
 import kopf
 
 
+@kopf.on.startup()
+def configure(settings, **_):
+    # On a machine that is very busy an own change may be told late: Kopf would handle once more what it has handled.
+    settings.persistence.consistency_timeout = 60
+
+
 @kopf.on.create("kopfexamples")
 def first(name, logger, **_):
     logger.info("first: %s", name)

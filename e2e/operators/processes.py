@@ -2,11 +2,12 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from operators.kopfenv import kopf_python
 from targets import Target
 
 START_SECONDS = 60.0
-STOP_SECONDS = 20.0
+STOP_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Operator:
 
     def text(self) -> str:
         """What it has printed so far."""
-        return self.output.read_text()
+        # What is read while it is written to may end within a letter.
+        return self.output.read_text(errors="replace")
 
     def wait_for(self, text: str, seconds: float = START_SECONDS) -> None:
         """Wait until it has printed this; fails with all that it printed when it ends before or time is over."""
@@ -34,12 +36,30 @@ class Operator:
 
     def wait_for_count(self, text: str, count: int, seconds: float = START_SECONDS) -> None:
         """Wait until it has printed this so many times; fails as `wait_for` does."""
+        self.wait_until(lambda said: said.count(text) >= count, f"{text!r} printed {count} times", seconds)
+
+    def wait_for_line(self, pattern: str, seconds: float = START_SECONDS) -> re.Match[str]:
+        """Wait until it has printed a line, to its end, in which the pattern occurs; gives what was found."""
+        found: list[re.Match[str]] = []
+
+        def look(said: str) -> bool:
+            lines = said.splitlines(keepends=True)
+            found[:] = [match for line in lines if line.endswith("\n") and (match := re.search(pattern, line))]
+            return bool(found)
+
+        self.wait_until(look, f"a line of {pattern!r}", seconds)
+        return found[0]
+
+    def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = START_SECONDS) -> None:
+        """Wait until something holds for what it has printed; fails as `wait_for` does."""
         deadline = time.monotonic() + seconds
-        while (found := self.text().count(text)) < count:
+        while True:
+            # Asked first: what it has printed at its end counts.
             ended = self.process.poll()
-            said = f"{text!r} printed {found} of {count} times"
-            assert ended is None, f"The operator ended with {ended}; {said}:\n{self.text()[-5000:]}"
-            assert time.monotonic() < deadline, f"{said} within {seconds} s:\n{self.text()[-5000:]}"
+            if holds(self.text()):
+                return
+            assert ended is None, f"The operator ended with {ended}; awaited: {what}:\n{self.text()[-5000:]}"
+            assert time.monotonic() < deadline, f"awaited for {seconds} s: {what}:\n{self.text()[-5000:]}"
             time.sleep(0.05)
 
     def stop(self, signum: signal.Signals = signal.SIGTERM) -> int:

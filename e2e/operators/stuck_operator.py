@@ -11,7 +11,9 @@ def say(line):
 
 @ctl.on.startup()
 def configure(settings, **_):
-    settings.leadership.lease_duration, settings.leadership.renew_deadline, settings.leadership.retry_period = 3, 2, 0.5
+    lease = int(os.environ["LEASE"])
+    settings.leadership.lease_duration, settings.leadership.renew_deadline = lease, lease * 0.75
+    settings.leadership.retry_period = 0.5
     settings.leadership.identity = "stuck"
 
 

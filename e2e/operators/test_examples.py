@@ -3,11 +3,12 @@
 import asyncio
 import base64
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import yaml
-from operators.cluster import PREFIX, Examples, annotations, diff_base, progress
+from operators.cluster import PREFIX, SECONDS, Examples, annotations, diff_base, progress
 from operators.processes import Operator, ctl_command, running
 from targets import Target
 
@@ -108,10 +109,21 @@ async def test_13_posting(served: Target, examples: Examples, tmp_path: Path) ->
     with running(example("13-posting", examples), served, tmp_path / "log") as operator:
         await examples.create("one")
         await examples.handled("one", field="value")
-        operator.wait_for("Timer 'again' succeeded.")
-        await asyncio.sleep(2)
+        operator.wait_for_count("Timer 'again' succeeded.", 8)
+        # So it says no more.
+        await examples.delete("one")
+        await examples.until("one", lambda found: found is None)
+        said = count(operator, "Timer 'again' is invoked.")
+        # A repetition is counted later than it is said.
+        deadline = time.monotonic() + SECONDS
+        while True:
+            found = await examples.events("one")
+            counts = {event["reason"]: event.get("count") for event in found}
+            if counts.get("Again") == said:
+                break
+            assert time.monotonic() < deadline, (said, found)
+            await asyncio.sleep(0.1)
         assert operator.stop() == 0
-    found = await examples.events("one")
     told = {event["reason"]: (event["type"], event["message"]) for event in found}
     assert told == {
         "Noticed": ("Normal", "The field is 'value'."),
@@ -121,7 +133,6 @@ async def test_13_posting(served: Target, examples: Examples, tmp_path: Path) ->
         "Again": ("Normal", "This is one event, however often it is said."),
     }
     assert len(found) == len(told)
-    counts = {event["reason"]: event.get("count") for event in found}
     assert counts.pop("Again") == count(operator, "Timer 'again' is invoked.")
     assert set(counts.values()) == {None}
     assert {event["reportingComponent"] for event in found} == {"posting-example"}
@@ -159,6 +170,9 @@ async def test_signals_end_the_operator_with_exit_code_0(
 
 async def test_02_children(served: Target, examples: Examples, tmp_path: Path) -> None:
     with running(example("02-children", examples), served, tmp_path / "log") as operator:
+        # Once this one was told of, the next one is an event and no part of a list.
+        await examples.create_config("canary", {}, labels={"from-example": "yes"})
+        operator.wait_for("of canary")
         await examples.create("one", {"items": ["a", "b", "c"]}, labels={"from-example": "yes"})
         body = await examples.handled("one", items=["a", "b", "c"])
         names = body["status"]["create_fn"]["children"]

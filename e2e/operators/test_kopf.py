@@ -1,6 +1,5 @@
 """An operator written for Kopf runs unmodified; what one of the two half handled is finished by the other."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -84,7 +83,6 @@ async def test_a_handled_object_is_left_alone_by_the_other(
         # A second object that is handled shows that the first had its turn.
         await examples.create("two", {"field": "b"})
         await examples.handled("two", field="b")
-        await asyncio.sleep(0)
         found = await examples.find("one")
         assert operator.stop() == 0
     assert found is not None

@@ -11,7 +11,7 @@ import yaml
 from conformance.api import Api
 from conformance.spaces import provided
 from operators.cluster import Examples
-from operators.processes import ctl_command, kopf_command, running
+from operators.processes import Operator, ctl_command, kopf_command, running
 from targets import Target
 
 HERE = Path(__file__).parent
@@ -21,6 +21,8 @@ PAUSE = "Pausing operations in favour of ["
 RESUME = "Resuming operations after the pause."
 CONFLICT = "Possibly conflicting operators with the same priority: ["
 COMMAND_SECONDS = 60.0
+SECONDS = 60.0
+STREAM = "{} the watch-stream for kopfexamples"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ class Peering:
 
     async def until(self, count: int) -> dict[str, Any]:
         """Wait until there are so many records."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS):
             while len(found := await self.records()) != count:  # noqa: ASYNC110 - another process writes them
                 await asyncio.sleep(0.05)
         return found
@@ -69,7 +71,7 @@ async def peering(peered: Target, examples: Examples) -> AsyncIterator[Peering]:
 def operator(engine: str, examples: Examples, *more: str) -> list[str]:
     """The command line of an operator that insists on the peering `mine`."""
     files = [str(HERE / "kopf_operator.py"), str(HERE / "peering_operator.py")]
-    return COMMANDS[engine]("run", "-n", examples.namespace, "--peering", "mine", *more, *files)
+    return COMMANDS[engine]("run", "-v", "-n", examples.namespace, "--peering", "mine", *more, *files)
 
 
 def run(engine: str, target: Target, examples: Examples, *arguments: str) -> None:
@@ -84,6 +86,14 @@ def run(engine: str, target: Target, examples: Examples, *arguments: str) -> Non
         check=False,
     )
     assert done.returncode == 0, done.stdout.decode()
+
+
+def paused(found: Operator, engine: str, text: str = PAUSE) -> None:
+    """Wait until an operator says that it pauses, and has done so: Kopf says it first, and closes its streams then."""
+    found.wait_for(text)
+    if engine == "kopf":
+        close, reopen = STREAM.format("Pausing"), STREAM.format("Resuming")
+        found.wait_until(lambda said: said.rfind(close) > said.rfind(reopen), f"{text!r}, and {close!r}")
 
 
 async def canary(examples: Examples) -> None:
@@ -102,7 +112,7 @@ async def test_each_freezes_the_other_and_takes_back_what_the_other_froze(
     with running(operator(engine, examples), peered, tmp_path / "log") as found:
         await canary(examples)
         await asyncio.to_thread(run, freezer, peered, examples, "freeze", "--lifetime=600", "--priority=100")
-        found.wait_for(PAUSE)
+        paused(found, engine)
         await examples.create("one")
         assert len(await peering.until(2)) == 2
         await asyncio.to_thread(run, resumer, peered, examples, "resume")
@@ -122,7 +132,7 @@ async def test_a_higher_priority_takes_over_and_gives_back(
     with running(operator(low, examples), peered, tmp_path / "low") as lower:
         await canary(examples)
         with running(operator(high, examples, "--dev"), peered, tmp_path / "high") as higher:
-            lower.wait_for(PAUSE)
+            paused(lower, low)
             assert sorted(record["priority"] for record in (await peering.until(2)).values()) == [0, 666]
             await examples.create("one")
             await examples.handled("one")
@@ -142,7 +152,7 @@ async def test_kopf_understands_the_record_of_an_elected_leader(
     with running(operator("kopf", examples), peered, tmp_path / "low") as lower:
         await canary(examples)
         with running(operator("ctl", examples, "--dev", *lease), peered, tmp_path / "high") as higher:
-            lower.wait_for(PAUSE)
+            paused(lower, "kopf")
             found = await peering.until(2)
             assert [record["lease"] for record in found.values() if "lease" in record] == [f"{examples.namespace}/op"]
             await examples.create("one")
@@ -161,8 +171,8 @@ async def test_equal_priorities_pause_both(
     with running(operator(first, examples), peered, tmp_path / "first") as one:
         await canary(examples)
         with running(operator(second, examples), peered, tmp_path / "second") as other:
-            one.wait_for(CONFLICT)
-            other.wait_for(CONFLICT)
+            paused(one, first, CONFLICT)
+            paused(other, second, CONFLICT)
             await examples.create("one")
             assert other.stop() == 0
         await examples.handled("one")

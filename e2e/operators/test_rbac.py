@@ -74,6 +74,9 @@ async def gone(scene: Scene) -> None:
 
 
 async def children(scene: Scene) -> None:
+    # Once this one was told of, the next one is an event and no part of a list.
+    await scene.examples.create_config("canary", {}, labels={"from-example": "yes"})
+    scene.operator.wait_for("of canary")
     await scene.examples.create("one", {"items": ["a"]}, labels={"from-example": "yes"})
     scene.operator.wait_for("child event ADDED of")
     await scene.examples.handled("one")
@@ -116,7 +119,6 @@ async def replicas(scene: Scene) -> None:
     # Until the Events about it are counted, which is a patch, the operator lives on.
     await scene.api.merge(f"{path}/one", {"spec": {"replicas": 3}})
     scene.operator.wait_for("one: 3 replicas")
-    await scene.until_all_is_used()
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,9 @@ async def test_what_is_printed_is_enough_and_not_too_much(
         return left(documents, audited, user)
 
     with running(command, narrow, tmp_path / "log") as operator:
-        await case.use(Scene(admin, space, Examples(admin, space), operator, lambda: unused() - expected))
+        scene = Scene(admin, space, Examples(admin, space), operator, lambda: unused() - expected)
+        await case.use(scene)
+        await scene.until_all_is_used()
         # That one has no signal handlers of its own.
         assert operator.stop() == (-signal.SIGTERM if case.example == "20-informers" else 0)
 

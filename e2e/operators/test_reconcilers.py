@@ -77,7 +77,7 @@ async def test_21_replica_set(target: Target, user: Api, examples: Examples, tmp
         began = time.monotonic()
         await user.call("DELETE", f"{maps}/colours-1")
         await until(lambda found: len(found) == 3, names)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30, "much less than until the next resync"
         await patch({"spec": {"replicas": 1}})
         await until(lambda found: found == ["colours-0"], names)
         again = await until(lambda found: found.get("observedGeneration") == 2, condition)
@@ -86,9 +86,14 @@ async def test_21_replica_set(target: Target, user: Api, examples: Examples, tmp
         await until(lambda found: found.get("reason") == "TooMany", condition)
         operator.wait_for("will not be repeated until something changes")
         assert await names() == ["colours-0"]
-        reasons = {event["reason"] for event in await examples.events("colours")}
-        assert reasons == {"Created", "Deleted"}
+
+        async def reasons() -> set[str]:
+            return {event["reason"] for event in await examples.events("colours")}
+
+        # Posts come after what they tell of.
+        await until(lambda found: found >= {"Created", "Deleted"}, reasons)
         assert operator.stop() == 0
+        assert await reasons() == {"Created", "Deleted"}
     assert operator.text().count("Traceback") == 1, "that of the TerminalError"
 
 
@@ -171,5 +176,5 @@ async def test_what_a_schema_prunes_is_told_of_and_not_written_again(
     assert found is not None
     assert "unknown" not in found.body()["status"]
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [text for text in told if "does not keep status.unknown of configsets" in text] == told
-    assert len(told) == 1
+    assert len([text for text in told if "does not keep" in text]) == 1
+    assert len([text for text in told if "does not keep status.unknown of configsets" in text]) == 1
