@@ -29,7 +29,7 @@ from ..handlers.pages import Site
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
-ENOUGH = 20.0
+ENOUGH = 60.0
 
 
 async def _create(sandbox: Sandbox, name: str) -> None:

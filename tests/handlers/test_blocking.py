@@ -11,7 +11,7 @@ import ctl
 from .pages import Site
 from .world import KEX, World, quick
 
-ENOUGH = 20.0
+ENOUGH = 60.0
 
 
 async def test_the_handler_and_its_object_are_named(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -165,13 +165,13 @@ async def test_what_an_operator_in_trouble_is_asked_for(world: World) -> None:
 async def test_a_pool_without_free_threads_is_measured_and_told_of_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    release, site, settings = threading.Event(), Site(), quick()
+    release, site, settings, pool = threading.Event(), Site(), quick(), '{pool="handlers"}'
     settings.execution.max_workers = 2
     settings.diagnostics.pool_wait_limit = 0.05
 
     @ctl.on.create(KEX.plural, id="slow")
     def slow(**_: Any) -> None:
-        release.wait(30)
+        release.wait(90)
 
     def told() -> list[str]:
         return [record.getMessage() for record in caplog.records if "wait for threads" in record.getMessage()]
@@ -181,22 +181,21 @@ async def test_a_pool_without_free_threads_is_measured_and_told_of_once(
             try:
                 for number in range(5):
                     await world.create(f"o{number}")
-                async with asyncio.timeout(30):
-                    while not told():  # noqa: ASYNC110 (told by the log)
+                # On a machine that is busy some of them come when it was told already.
+                async with asyncio.timeout(60):
+                    while (found := await site.samples())[f"ctl_pool_queued_calls{pool}"] < 3 or not told():  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
-                found = await site.samples()
             finally:
                 release.set()
             for number in range(5):
                 await world.handled(f"o{number}")
             after = await site.samples()
-    pool = '{pool="handlers"}'
     assert [found[f"ctl_pool_{name}{pool}"] for name in ("threads", "busy_threads", "queued_calls")] == [2, 2, 3]
     assert found[f"ctl_pool_saturation_ratio{pool}"] == 2.5
     assert after[f"ctl_pool_saturation_ratio{pool}"] == 0
     assert after[f"ctl_pool_wait_seconds_count{pool}"] == 5
     (text,) = told()
-    assert "all 2 of settings.execution.executor are busy (with slow: 2), 3 calls wait" in text
+    assert re.search(r"all 2 of settings.execution.executor are busy \(with slow: 2\), [123] calls wait", text)
     assert "settings.execution.max_workers" in text
 
 

@@ -17,7 +17,7 @@ async def test_days_pass_at_once_and_exactly() -> None:
     began, real = loop.time(), time.monotonic()
     await asyncio.sleep(86_400 * 30)
     assert loop.time() - began == pytest.approx(86_400 * 30)
-    assert time.monotonic() - real < 10
+    assert time.monotonic() - real < 60
 
 
 async def test_a_timer_fires_also_when_the_clock_has_become_large() -> None:
