@@ -8,6 +8,11 @@ import ctl
 VERSION = os.environ.get("VERSION", "1")
 
 
+@ctl.on.startup()
+def configure(settings, **_):
+    settings.leadership.lease_duration = int(os.environ.get("LEASE", "15"))
+
+
 def say(text):
     # In one piece, since the log is written by other threads.
     print(f"{time.time():.3f} {VERSION} {text}\n", end="", flush=True)

@@ -82,7 +82,10 @@ class Kubelet:
                 "target": {"kind": "Node", "name": NODE},
             }
             path = f"{CORE.format(self.release.namespace)}/pods/{name}/binding"
-            assert (await self.release.api.call("POST", path, binding)).code == 201
+            answer = await self.release.api.call("POST", path, binding)
+            if answer.code in {404, 409}:  # it was deleted since it was listed
+                return
+            assert answer.code == 201, answer
             self.pods[name] = Pod(await self.release.replica(name, stack, body["spec"], **environment(body)))
         else:
             await self._probe(body, self.pods[name])

@@ -1,6 +1,7 @@
 """A release of the chart on a real server, and its pods as processes: what a kubelet would run, with the rights of its account."""
 
 import contextlib
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ class Replica:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return 0, ""
 
 

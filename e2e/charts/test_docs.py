@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from charts.helm import CHART, VALUES, Helm
+from charts.helm import CHART, SECONDS, VALUES, Helm
 from charts.release import Release
 
 ROOT = CHART.parents[1]
@@ -59,7 +59,7 @@ async def test_the_quick_start(release: Release) -> None:
         env=known,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -36,8 +36,13 @@ class Watched:
 
     async def scrape(self, *replicas: Replica) -> dict[str, str]:
         """Scrape replicas; gives their pages."""
-        pages = {f"demo-{one.port}": await asyncio.to_thread(metrics, one) for one in replicas}
-        assert all(pages.values())
+        pages: dict[str, str] = {}
+
+        async def look() -> bool:
+            pages.update({f"demo-{one.port}": await asyncio.to_thread(metrics, one) for one in replicas})
+            return all(pages.values())
+
+        await until(look, "the pages of all", list(replicas))
         self._prometheus.scrape(pages, namespace=NAMESPACE, job="demo")
         return pages
 

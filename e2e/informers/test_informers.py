@@ -28,6 +28,7 @@ from .proxy import proxied
 
 MAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 NAMESPACES = Resource("", "v1", "namespaces", kind="Namespace", namespaced=False)
+SECONDS = 60.0
 MINE = "ctl.test/informers"
 SETTINGS = [InformerSettings(), InformerSettings(stream_lists=False, page_size=7)]
 
@@ -66,7 +67,7 @@ class Follower:
     async def change(self, name: str, value: str) -> Object:
         return await self.client.patch(MAPS, name, self.namespace, {"data": {"value": value}})
 
-    async def agreement(self, seconds: float = 60.0) -> None:
+    async def agreement(self, seconds: float = SECONDS) -> None:
         """The copy and the subscriber come to what the server has."""
         truth: dict[str, str] = {}
         async with asyncio.timeout(seconds):
@@ -95,7 +96,7 @@ async def following(
             await follower.put(f"o{number}")
         task = asyncio.create_task(follower.follow())
         try:
-            assert await informer.wait_synced(30)
+            assert await informer.wait_synced(SECONDS)
             await follower.agreement()
             yield follower
             assert not task.done(), task.exception()
@@ -112,7 +113,7 @@ async def quietly_delete(client: Client, space: str) -> None:
         return
 
 
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - the world tells nobody
             await asyncio.sleep(0.02)
@@ -152,7 +153,7 @@ async def test_deletions_in_a_gap_that_the_server_has_forgotten(target: Target, 
             await asyncio.to_thread(target.compact)
             proxy.port = url.port
             before = len(follower.seen)
-            await follower.agreement(90)
+            await follower.agreement(100)
             missed = [delta for delta in follower.seen[before:] if delta.kind is DeltaKind.DELETED]
             assert {delta.object.name for delta in missed} == {f"o{number}" for number in range(0, 30, 3)}
             if follower.informer.metrics.expired:
@@ -219,7 +220,7 @@ async def test_the_api_server_restarts_under_a_running_informer_and_has_forgotte
                 # The history that the server keeps in memory goes with the process.
                 await asyncio.to_thread(cluster.restart_api_server)
                 proxy.port = url.port
-                await follower.agreement(90)
+                await follower.agreement(100)
                 assert follower.informer.metrics.expired >= 1
                 gone = [delta.object.name for delta in follower.seen if delta.final_state_unknown]
                 assert sorted(gone) == ["o2", "o3"]
@@ -238,9 +239,9 @@ async def test_managed_fields_are_asked_not_to_be_sent_and_are_not_kept(
         slim = Factory(follower.client, settings, transform=drop_managed_fields)
         informer = slim.informer(MAPS, follower.namespace)
         try:
-            assert await informer.wait_synced(30)
+            assert await informer.wait_synced(SECONDS)
             changed = await follower.change("o1", "1")
-            assert await informer.wait_for(changed, 30)
+            assert await informer.wait_for(changed, SECONDS)
             kept = informer.store.get(changed.key)
             assert kept is not None
             assert kept.body()["data"] == {"value": "1"}
