@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ctl.sandbox import Sandbox
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)

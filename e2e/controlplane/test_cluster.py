@@ -18,7 +18,7 @@ from controlplane.cluster import ControlPlane, Options
 from controlplane.servers import Server, ServerError
 
 E2E = Path(__file__).resolve().parents[1]
-SECONDS = 30.0
+SECONDS = 60.0
 needs_binaries = pytest.mark.skipif(not build.is_built(), reason="The control plane is not built: make e2e does it")
 
 
@@ -92,7 +92,11 @@ def test_what_was_stored_is_there_after_a_restart(cluster: ControlPlane) -> None
 @needs_binaries
 def test_the_audit_log_has_each_request_with_its_body(cluster: ControlPlane) -> None:
     ask(cluster, "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "audited"}})
-    (event,) = [one for one in cluster.audit_events() if one.get("objectRef", {}).get("name") == "audited"]
+    deadline = time.monotonic() + SECONDS
+    while not (found := [one for one in cluster.audit_events() if one.get("objectRef", {}).get("name") == "audited"]):
+        assert time.monotonic() < deadline, "the request is not in the log"
+        time.sleep(0.05)
+    (event,) = found
     assert (event["verb"], event["responseStatus"]["code"]) == ("create", 201)
     assert event["requestObject"]["metadata"]["name"] == "audited"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from conformance.api import Api, Body
 from parity.definitions import CLUSTERED, address
-from parity.world import CANARY, OPERATORS, Place, World
+from parity.world import NOT_OURS, OPERATORS, Place, World
 from targets import Target
 
 ENGINES = ("kopf", "ctl")
@@ -124,13 +124,13 @@ async def _recorded(scenario: Scenario, world: World) -> Recording:
         for item in await world.items(plural):
             name = item["metadata"]["name"]
             mine = plural not in CLUSTERED or world.namespace in name
-            if mine and name not in {CANARY, "kube-root-ca.crt"}:
+            if mine and name not in NOT_OURS:
                 objects[f"{plural}/{_generated(item)}"] = item
     found = {
-        "calls": [call for call in world.calls() if call["object"] != CANARY],
+        "calls": [call for call in world.calls() if call["object"] not in NOT_OURS],
         "objects": {key: _plain(item) for key, item in objects.items()},
-        "events": [item for item in await world.items("events") if item["involvedObject"]["name"] != CANARY],
-        "logs": [line for line in _lines(world.output()) if line["object"]["name"] != CANARY],
+        "events": [item for item in await world.items("events") if item["involvedObject"]["name"] not in NOT_OURS],
+        "logs": [line for line in _lines(world.output()) if line["object"]["name"] not in NOT_OURS],
     }
     return Recording(**_normal(found, world), codes=world.codes, output=world.output())
 

@@ -1,11 +1,15 @@
 """Scenarios of what runs beside changes: indices, daemons, timers, memories, activities, posts."""
 
+import asyncio
 import json
+import time
+import urllib.error
 import urllib.request
 from typing import Any
 
+from controlplane.servers import free_port
 from parity.runs import Scenario
-from parity.world import World
+from parity.world import SECONDS, World
 
 
 async def indices(world: World) -> None:
@@ -120,19 +124,30 @@ async def failing_startup(world: World) -> None:
 
 
 async def probes(world: World) -> None:
-    port = 20000 + int(world.namespace.split("-")[1][:8], 16) % 20000
+    port = free_port()
     await world.start("-n", world.namespace, f"--liveness=http://127.0.0.1:{port}/healthz")
     await world.ready()
 
-    def fetch() -> None:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+    def fetch() -> bool:
+        try:
+            answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=SECONDS)
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, ConnectionRefusedError):
+                return False
+            raise
+        with answer:
             body = answer.read().decode()
             line: dict[str, Any] = {"handler": "answer", "object": None, "names": [], "types": {}, "kwargs": {}}
             with world.recording.open("a") as file:
                 file.write(json.dumps({**line, "said": [answer.status, json.loads(body)]}) + "\n")
+        return True
 
-    fetch()
-    fetch()
+    deadline = time.monotonic() + SECONDS
+    for _ in range(2):
+        # The page comes beside everything else that comes at the start.
+        while not await asyncio.to_thread(fetch):
+            assert time.monotonic() < deadline, world.output()
+            await asyncio.sleep(0.1)
 
 
 async def posting(world: World) -> None:
