@@ -164,7 +164,10 @@ async def _free(api: Api, spec: Body) -> None:
 
 @contextlib.contextmanager
 def provided(target: Target, *definitions: Body) -> Iterator[None]:
-    """Let a server serve the resources of definitions for the time of the block, those that it has not served before."""
+    """Let a server serve the resources of definitions for the time of the block, those that it has not served before.
+
+    Afterwards nothing is left of them: the next test's operators do not see them go.
+    """
 
     async def begin() -> list[str]:
         async with Api(target) as api:
@@ -173,10 +176,17 @@ def provided(target: Target, *definitions: Body) -> Iterator[None]:
 
     async def end(names: list[str]) -> None:
         async with Api(target) as api:
+            for name in names:
+                await api.delete(f"{DEFINITIONS}/{name}")
+            deadline = time.monotonic() + REMOVAL_SECONDS
             for body in definitions:
-                if body["metadata"]["name"] in names:
-                    await api.delete(f"{DEFINITIONS}/{body['metadata']['name']}")
-                    await _free(api, body["spec"])
+                name, spec = body["metadata"]["name"], body["spec"]
+                while name in names and (found := await api.call("GET", f"{DEFINITIONS}/{name}")).code != 404:
+                    assert time.monotonic() < deadline, found
+                    await _free(api, spec)
+                    await asyncio.sleep(0.05)
+                if name in names:
+                    await forgotten(api, spec["group"], spec["names"]["plural"])
 
     ours = asyncio.run(begin())
     try:
