@@ -110,6 +110,7 @@ class Changes:
         env, persistence = self.env, self.env.settings.persistence
         body = Body(obj.body())
         metadata = obj.metadata()
+        self.memory.leaving |= metadata.deletion_timestamp is not None
         new = self._baseline.essence(body)
         self._recalled = self._baseline.recall(body, new, self.memory.known)
         old = self._recalled.essence

@@ -331,11 +331,15 @@ class ObjectReconciler:
                 await write_left(obj, self._place(key, informer), known, self._env)
             return None
         place, memory = self._place(key, informer), self._env.memories.recall(obj.identity)
+        aspect = memory.aspect(place.resource.version)
+        if aspect.leaving and obj.metadata().deletion_timestamp is None:
+            # The watch lags behind an answer of the server, and has yet to tell what we know.
+            return None
         standing = await self.background.observe(obj, place, memory) if interest.spawning else NOBODY
         latest = place.latest() if interest.spawning else obj
         if latest is None or latest.uid != obj.uid:
             return None
-        return await Changes(self._env, place, memory.aspect(place.resource.version), standing).handle(latest)
+        return await Changes(self._env, place, aspect, standing).handle(latest)
 
     def _place(self, key: ObjectKey, informer: Informer) -> Place:
         return Place(informer, Key(key.namespace, key.name), self._env.settings.persistence.consistency_timeout)

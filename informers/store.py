@@ -48,6 +48,8 @@ class Store(Reader):
         self._echoes: OrderedDict[str, str | None] = OrderedDict()
         # What own writes have deleted, by uid: its name, and the number of the last list requested before.
         self._deleted: OrderedDict[str, tuple[Name, int]] = OrderedDict()
+        # Answers with objects that the copy does not have and that could not be overlaid, with the number of the last list requested before.
+        self._owed: OrderedDict[Name, tuple[Object, int]] = OrderedDict()
         self.stale = 0
         """Watch events that were dropped, since they were older than what was known, or the same again."""
         self.bookmarks = 0
@@ -117,6 +119,7 @@ class Store(Reader):
             self.malformed += 1
             return version
         name = (obj.namespace, obj.name)
+        self._owed.pop(name, None)
         overlay = self._overlays.get(name)
         old = self._objects.get(name) if overlay is None else overlay.base
         changed = self._judge(event, old, deltas)
@@ -205,9 +208,13 @@ class Store(Reader):
         the watch. Harmless for answers that the watch has overtaken already, and in any order.
         """
         order = version_order(obj.resource_version)
-        if order is None or self._order is None:
-            return False
         name = (obj.namespace, obj.name)
+        if order is None or self._order is None:
+            if not hidden and name not in self._objects:
+                self._owed[name] = (obj, self._mark)
+                if len(self._owed) > ANSWERS:
+                    self._owed.popitem(last=False)
+            return False
         present = self._overlays.get(name)
         base = self._objects.get(name) if present is None else present.base
         if self._order >= order:
@@ -233,6 +240,7 @@ class Store(Reader):
         the answer instead.
         """
         name = (key[0], key[1])
+        self._owed.pop(name, None)
         self._deleted[uid] = (name, self._mark)
         if len(self._deleted) > BURIED:
             self._deleted.popitem(last=False)
@@ -324,7 +332,7 @@ class Store(Reader):
             self._deleted.clear()
         self._order = self._floor = order
         kept = {name: overlay for name in self._overlays.names() if (overlay := self._outlives(name, listed))}
-        unheard = []
+        unheard = self._unpaid(objects, listed)
         for name in self._overlays.names():
             overlay = self._overlays.pop(name)
             if overlay and overlay.base is None and overlay.written and not (name in objects or name in kept):
@@ -347,6 +355,17 @@ class Store(Reader):
         for obj in unheard:
             self._bury(obj, listed.version)
         return [Delta(DELETED, obj, None, False, "DELETED", final_state_unknown=True) for obj in unheard]
+
+    def _unpaid(self, objects: dict[Name, Object], listed: "Listed") -> list[Object]:
+        """What own writes had made, could not be shown, and is not in a list that was requested after that."""
+        gone = []
+        for name, (obj, mark) in list(self._owed.items()):
+            is_gone = listed.consistent and mark < listed.mark and name not in objects
+            if is_gone:
+                gone.append(obj)
+            if is_gone or name in objects:
+                del self._owed[name]
+        return gone
 
     def _outlives(self, name: Name, listed: "Listed") -> Overlay | None:
         overlay = self._overlays.get(name)

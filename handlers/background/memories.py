@@ -31,6 +31,7 @@ class Memory:
     what handlers of earlier cycles saw that is no more, until a cycle that tells them is done. `progress`: records of the
     unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
     write failed to bring there.
+    `leaving`: it was seen being deleted, which nothing takes back: a version of it that is not is an older one.
     `released`: our finalizer was taken off when the object was being deleted, and cannot come back; the copy may not show it.
     `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
     `failures`: consecutive attempts that ended with an error of ours or of the server, `error` the last of these; `throttled_until`: loop time.
@@ -45,6 +46,7 @@ class Memory:
         "handled_once",
         "initial",
         "known",
+        "leaving",
         "observed",
         "progress",
         "released",
@@ -62,6 +64,7 @@ class Memory:
         self.progress: Mapping[str, Progress] = {}
         self.unwritten: Patch | None = None
         self.observed: int | None = None
+        self.leaving = False
         self.released = False
         self.failures = 0
         self.error: str | None = None

@@ -412,6 +412,56 @@ async def test_everything_is_in_order_soon_after_the_storm(world: World, case: C
     assert found["lines"] <= 2 * found["requests"]
 
 
+async def test_what_is_known_to_be_deleted_does_not_come_back_when_the_watch_lags_behind(
+    world: World, calls: Calls
+) -> None:
+    """Versions that cannot be compared: the copy shows what the watch tells, though an answer has shown what came later."""
+    on, may_go, told = asyncio.Event(), asyncio.Event(), list[str | None]()
+
+    @ctl.on.create(KEX.plural)
+    @ctl.on.update(KEX.plural)
+    @ctl.on.delete(KEX.plural)
+    async def handler(reason: str, **kwargs: Any) -> None:
+        calls(reason, kwargs)
+        await rest(3)
+
+    @ctl.daemon(KEX.plural)
+    async def daemon(stopped: Any, **kwargs: Any) -> None:
+        calls("daemon", kwargs)
+        await stopped.wait()
+
+    @ctl.on.event(KEX.plural)
+    async def event(type: str | None, **_: Any) -> None:
+        told.append(type)
+
+    async def lag(line: bytes) -> None:
+        if b'"MODIFIED"' in line or b'"DELETED"' in line:
+            await on.wait()
+            await rest(2)
+
+    def judge(asked: Asked) -> Fate:
+        is_release = asked.method == "PATCH" and b'"remove"' in asked.body
+        return Fate(refusal=FORBIDDEN) if is_release and not may_go.is_set() else FAIR
+
+    async with a_weather(world.sandbox.url, random.Random(1)) as weather:
+        weather.manner, weather.hold, weather.judge = MANNERS["opaque"], lag, judge
+        async with world.running(access=Access(server=weather.url)):
+            await world.create()
+            await world.until(lambda: calls.count("create"))
+            await world.patch({"spec": {"field": "changed"}})
+            await world.delete()
+            await world.until(lambda: calls.count("delete"))
+            on.set()
+            # One after another comes what the object was before; each is looked at.
+            await world.until(lambda: told.count("MODIFIED") >= 3)
+            may_go.set()
+            await world.gone()
+            await world.until(lambda: "DELETED" in told)
+    assert calls.count("create") == 1
+    assert calls.count("delete") == 1
+    assert calls.count("daemon") == 1
+
+
 async def test_a_server_that_closes_each_connection_without_a_word_loses_nothing(world: World, calls: Calls) -> None:
     """It does so a moment after each answer: what is sent at once on the same connection is lost, again and again."""
 

@@ -5,7 +5,7 @@ import contextlib
 import random
 import re
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -92,6 +92,8 @@ class Weather:
         self.chance = chance
         self.manner = Manner()
         self.judge: Callable[[Asked], Fate] = lambda _: FAIR
+        self.hold: Callable[[bytes], Awaitable[object]] | None = None
+        """Awaited before each line of a watch is passed on."""
         self.log: list[tuple[float, Asked, int]] = []
         self.open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -276,6 +278,8 @@ class Streams:
                 if count >= after and await self._ail(text):
                     return
                 count += 1
+                if weather.hold is not None:
+                    await weather.hold(text)
                 await self._send(text if ill != "doubled" else text + text)
                 # Only what was told is told again: else it would come before what is older, as from no server.
                 self._told.append(text)

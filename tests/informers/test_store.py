@@ -175,7 +175,7 @@ def test_readers_and_subscribers_see_what_they_must_at_every_moment(steps: list[
     Model().run(steps)
 
 
-def filled(*objects: Object, version: int = 100) -> Store:
+def filled(*objects: Object, version: int | str = 100) -> Store:
     store = Store()
     listing = Listing(store)
     listing.add(objects)
@@ -185,7 +185,7 @@ def filled(*objects: Object, version: int = 100) -> Store:
     return store
 
 
-def relist(store: Store, *objects: Object, version: int = 200, consistent: bool = True) -> list[Delta]:
+def relist(store: Store, *objects: Object, version: int | str = 200, consistent: bool = True) -> list[Delta]:
     listing = Listing(store, consistent=consistent)
     listing.add(objects)
     for _ in listing.prepare(str(version)):
@@ -369,6 +369,20 @@ def test_a_created_object_that_a_list_shows_to_be_gone_before_its_event_came_is_
     assert relist(store, version=300) == []
     store.overlay(make("a", 310, "u2"))
     assert shape(relist(store, make("a", 310, "u2"), version=400)) == [("ADDED", "u2", "310", None)]
+
+
+def test_a_created_object_whose_version_cannot_be_compared_is_told_as_deleted_if_a_later_list_lacks_it() -> None:
+    store = filled(version="v100x")
+    assert not store.overlay(make("a", "v110x", "u1"))
+    assert relist(store, version="v120x", consistent=False) == [], "nobody knows which is older"
+    assert shape(relist(store, version="v200x")) == [("DELETED", "u1", "v110x", "DELETED")]
+    assert relist(store, version="v300x") == []
+    assert not store.overlay(make("b", "v310x", "u2"))
+    assert not store.overlay(make("c", "v311x", "u3"))
+    store.apply([WatchEvent("ADDED", make("b", "v310x", "u2")), WatchEvent("DELETED", make("b", "v320x", "u2"))])
+    assert shape(relist(store, make("c", "v311x", "u3"), version="v400x")) == [("ADDED", "u3", "v311x", None)]
+    assert shape(relist(store, version="v500x")) == [("DELETED", "u3", "v311x", "DELETED")]
+    assert relist(store, version="v600x") == []
 
 
 def test_a_created_object_that_an_older_list_cannot_show_is_still_there() -> None:

@@ -35,7 +35,7 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 }
 
 
-def make(name: str, version: int, uid: str, namespace: str | None = "ns", **body: object) -> Object:
+def make(name: str, version: int | str, uid: str, namespace: str | None = "ns", **body: object) -> Object:
     meta = {"name": name, "uid": uid, "resourceVersion": str(version)}
     if namespace is not None:
         meta["namespace"] = namespace
