@@ -70,6 +70,10 @@ class Client:
         """Close all connections. Requests and watches in flight end with errors; later ones raise AccessError."""
         await self._sender.close()
 
+    async def room(self, seconds: float) -> None:
+        """Wait while more requests are on their way than keep the connections busy (four for each), at most so many seconds."""
+        await self._sender.crowd.room(seconds)
+
     @property
     def default_namespace(self) -> str | None:
         """The namespace that the access names, if any; with an AccessSource, that of the last `access()`."""

@@ -9,6 +9,7 @@ import tenacity
 
 from ..runtime import clock
 from .calls import Call
+from .crowd import Crowd
 from .endpoint import Access, AccessSource, Grant
 from .errors import APIError, LostAnswer, RequestError, is_outcome_unknown
 from .fence import Crossing, NotLeading
@@ -48,6 +49,7 @@ class Sender:
         self._transport = Transport(settings, metrics)
         self._bucket = Bucket(settings.qps, settings.bucket_size()) if settings.qps is not None else None
         self._renewing = asyncio.Lock()
+        self.crowd = Crowd(settings.connections)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -124,10 +126,14 @@ class Sender:
             request = replace(request, check=crossing.check)
         entry, refusals = await self._enter(), _Refusals()
         while True:
-            await self._throttle(call.channel)
-            if crossing is not None:
-                crossing.check()
-            answer = await self._transport.send(request, entry.access, entry.grant)
+            self.crowd.enter()
+            try:
+                await self._throttle(call.channel)
+                if crossing is not None:
+                    crossing.check()
+                answer = await self._transport.send(request, entry.access, entry.grant)
+            finally:
+                self.crowd.leave()
             if 200 <= answer.status < 300:
                 return answer.body
             fresh = await self._reenter(entry, refusals) if answer.status == 401 else None

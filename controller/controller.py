@@ -15,7 +15,7 @@ from .metrics import ControllerMetrics
 from .predicates import Predicate
 from .reconciler import Reason, Reconciler, as_function
 from .result import Result
-from .runners import Runners
+from .runners import Pause, Runners
 from .triggers import Trigger
 from .watching import Informed, Rules, Watch
 from .worker import Worker
@@ -203,6 +203,10 @@ class Controller(Generic[K]):
             self.queue.add(key, priority=priority, urgent=urgent)
 
     # Life.
+
+    def pace(self, pause: Pause) -> None:
+        """Have this awaited from now on after every few attempts that begin: no more of them begin until it returns."""
+        self._runners.pause = pause
 
     async def start(self) -> None:
         """Begin to attempt what is asked for. Raises RuntimeError when it was started or stopped before."""

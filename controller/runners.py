@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..runtime.tasks import Isolated, Tasks
 from ..workqueue import RateLimitingQueue, ShutDown
 from .worker import Worker
 
 K = TypeVar("K", bound=Hashable)
+
+Pause: TypeAlias = Callable[[], Awaitable[object]]
 
 SLICE = 0.005
 """For how long, in seconds, attempts that never wait may follow each other before the loop turns."""
@@ -20,7 +22,8 @@ class Runners(Generic[K]):
     """The tasks of one controller in which attempts are made; each key in work is in one of them.
 
     `limit` is how many keys may be in work at once (None: all that there are). `is_ready` says whether attempts may begin now,
-    and `next_key` waits for a key until they may.
+    and `next_key` waits for a key until they may. `pause`, if there is one, is awaited after every STARTS tasks, which have had their
+    turn then.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class Runners(Generic[K]):
         limit: int | None,
     ) -> None:
         self.running: dict[K, asyncio.Task[None]] = {}
+        self.pause: Pause | None = None
         self._tasks = tasks
         self._queue = queue
         self._worker = worker
@@ -49,6 +53,8 @@ class Runners(Generic[K]):
                 # What was begun has its turn first: it may take the keys that wait.
                 begun = 0
                 await asyncio.sleep(0)
+                if self.pause is not None:
+                    await self.pause()
             try:
                 key = await next_key()
             except ShutDown:

@@ -50,6 +50,9 @@ CONTROLLER = "operator"
 """The name of the handlers' controller, in metrics and in explanations."""
 FIRST_ANSWER_SECONDS = 10.0
 """How long the server may take to say that it is there."""
+CROWDED_SECONDS = 0.1
+"""How long at most attempts wait to begin, a few at a time, while requests queue for connections: a server that does not answer slows
+handlers down, and stops none."""
 
 
 async def operator(**options: Unpack[Options]) -> None:
@@ -174,7 +177,7 @@ class _Operator:
         self._leadership = await candidate(candidacy, client, rights)
 
     async def _work(self, client: Client, rights: Rights, authority: Authority) -> None:
-        settings = self.stage.settings
+        settings, rescan = self.stage.settings, not self.stage.settings.scanning.disabled
         env = Environment(
             self.stage.registry, settings, client, self.lifecycle, self.stage.memo, indices=self.stage.indices
         )
@@ -194,6 +197,8 @@ class _Operator:
             concurrency=settings.queueing.worker_limit,
             gate=authority.gate,
         )
+        # Handlers that are called now would wait for a connection later, and hold on to their objects meanwhile.
+        controller.pace(lambda: client.room(CROWDED_SECONDS))
         observation = Observation(
             registry=self.stage.registry,
             scope=self.scope,
@@ -203,14 +208,12 @@ class _Operator:
             reconciler=reconciler,
             watching=settings.watching,
             rights=rights,
-            rescan=not settings.scanning.disabled,
+            rescan=rescan,
             peering=peering,
             tell=self.found,
         )
         self.diagnostics.attach(Engine(client, factory, controller, reconciler, self._leadership, peering))
-        cluster = Cluster(
-            client, factory, authority.gate, self.scope.patterns, rights, rescan=not settings.scanning.disabled
-        )
+        cluster = Cluster(client, factory, authority.gate, self.scope.patterns, rights, rescan=rescan)
         controllers = Controllers(declared(self.stage.registry), cluster, self.diagnostics.show)
         self.diagnostics.tell(controllers.conditions, lambda: (*observation.lacking(), *controllers.lacking()))
         authority.oversee(lambda: controllers.controllers)

@@ -137,3 +137,30 @@ async def test_an_attempt_that_is_cancelled_before_it_begins_is_made_later() -> 
         await done.wait()
     assert seen == ["a"]
     await controller.stop(1)
+
+
+async def test_those_that_would_begin_pause_and_those_in_work_go_on() -> None:
+    begun, most, left, done, may = 0, 0, set(range(NUMBER)), asyncio.Event(), asyncio.Event()
+
+    async def reconcile(key: int) -> None:
+        nonlocal begun, most
+        begun += 1
+        most = max(most, begun)
+        await asyncio.sleep(1)
+        begun -= 1
+        may.set()
+        left.discard(key)
+        if not left:
+            done.set()
+
+    async def pause() -> None:
+        while begun > NUMBER / 10:
+            may.clear()
+            await may.wait()
+
+    controller: Controller[int] = Controller("pausing", reconcile, concurrency=None)
+    controller.pace(pause)
+    for key in range(NUMBER):
+        controller.queue.add(key)
+    await controlled(controller, done)
+    assert NUMBER / 10 < most < NUMBER / 5

@@ -170,3 +170,38 @@ async def test_five_handlers_of_one_change_cost_one_write(world: World, calls: C
     assert calls.names == [f"update-{index}" for index in range(5)]
     given = [(call["old"], call["new"], tuple(call["diff"])) for _, call in calls.made]
     assert all(one == given[0] for one in given)
+
+
+async def test_handlers_do_not_run_ahead_of_the_writes_that_end_their_rounds(world: World, calls: Calls) -> None:
+    number, ahead = 600, 0
+
+    @ctl.on.create(KEX.plural)
+    async def create(**kwargs: Any) -> None:
+        nonlocal ahead
+        ahead = max(ahead, calls("create", kwargs) + 1 - len(world.writes()))
+
+    for one in range(number):
+        await world.create(f"o{one}")
+    world.sandbox.faults.delay(0.05, match=world.own_patches())
+    async with world.running():
+        await world.until(lambda: len(world.writes()) == number, 600)
+        await world.handled(f"o{number - 1}")
+    assert len(calls) == number
+    # Four requests for each of 32 connections, and a few that had begun.
+    assert 32 < ahead < 32 * 4 + 64
+
+
+async def test_a_server_that_takes_no_writes_keeps_handlers_from_nothing(world: World, calls: Calls) -> None:
+    number = 400
+
+    @ctl.on.create(KEX.plural)
+    async def create(**kwargs: Any) -> None:
+        calls("create", kwargs)
+
+    for one in range(number):
+        await world.create(f"o{one}")
+    world.sandbox.faults.delay(60, match=world.own_patches())
+    async with world.running() as running:
+        await world.until(lambda: len(calls) == number, 30)
+        world.sandbox.faults.clear()
+        await world.crash(running)
