@@ -20,7 +20,7 @@ from .controls import CLIControls
 from .exiting import last_resort
 from .failures import explained
 from .loading import load
-from .loops import new_loop, run_in
+from .loops import collecting_rarely, new_loop, run_in
 from .options import Option, logging_options
 from .summary import Start, handled, idle, summary
 
@@ -165,6 +165,7 @@ def run(controls: CLIControls, /, **given: Any) -> None:
             stack.enter_context(_environment("KUBECONFIG", options.kubeconfig))
         load(options.paths, options.modules)
         stack.enter_context(explained())
+        stack.enter_context(collecting_rarely())
         coro = _operate(options, controls)
         if controls.loop is not None:
             controls.loop.run_until_complete(coro)

@@ -1,6 +1,7 @@
-"""`ctl run` takes the loop of uvloop where there is one, else that of asyncio."""
+"""`ctl run` takes the loop of uvloop where there is one, else that of asyncio, and looks for garbage less often."""
 
 import asyncio
+import gc
 import signal
 from pathlib import Path
 
@@ -49,3 +50,29 @@ async def test_the_operator_runs_in_the_loop_of_uvloop_where_that_is_installed(
 async def test_a_signal_is_heard_from_the_first_word_on(signum: signal.Signals) -> None:
     async with asyncio.timeout(PATIENCE):
         assert await until_signalled(lambda: signal.raise_signal(signum)) is signum
+
+
+TELL = """
+import gc, ctl
+
+@ctl.on.startup()
+async def tell(logger, **_):
+    logger.info("Collections: %s, %s, %s.", gc.isenabled(), gc.get_threshold()[0], gc.get_freeze_count() > 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        ("", "True, 5000, True"),
+        ("gc.set_threshold(123)", "True, 123, False"),
+        ("gc.disable()", f"False, {gc.get_threshold()[0]}, False"),
+    ],
+    ids=["nothing said", "a threshold", "off"],
+)
+async def test_the_collector_is_slowed_down_unless_it_was_set(own: str, told: str, tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text(TELL + own)
+    async with command("run", "-A", "--sandbox", main) as run:
+        await run.line(f"Collections: {told}.")
+        assert await run.end(signal.SIGTERM) == 0
