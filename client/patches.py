@@ -17,14 +17,19 @@ class PatchError(ValueError):
     """A JSON patch that does not fit the document; the server would answer 422."""
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
 def copy(value: Any) -> Any:
     """A deep copy of a JSON value; mappings and sequences of any class become dicts and lists."""
     # Exact types first: asking a string whether it is a Mapping costs more than all the rest.
     kind = type(value)
-    if kind is dict:
-        return {key: copy(item) for key, item in value.items()}
-    if kind is str or value is None:
+    if kind in _SCALARS:
         return value
+    if kind is dict:
+        return {key: item if type(item) in _SCALARS else copy(item) for key, item in value.items()}
+    if kind is list:
+        return [copy(item) for item in value]
     if isinstance(value, Mapping):
         return {key: copy(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

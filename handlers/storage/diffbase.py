@@ -17,6 +17,7 @@ from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, Stor
 _SYSTEM = frozenset({"apiVersion", "kind", "metadata", "status"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _ABSENT = object()
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class DiffBaseStorage(KeyMarking, StanzaCleaning, metaclass=ABCMeta):
@@ -184,7 +185,7 @@ def named_field(field: FieldSpec, name: str) -> FieldPath:
 
 
 def _encoded(essence: Mapping[str, Any]) -> str:
-    return json.dumps(essence, separators=(",", ":"))
+    return _ENCODER.encode(essence)
 
 
 def _decoded(text: Any, body: Body, place: str) -> BodyEssence | None:
