@@ -28,7 +28,10 @@ def test_a_stopped_process_blames_nobody_and_goes_on_watching(loop: str) -> None
             await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
             await asyncio.sleep(1.0)
             print(dog.blocks, dog.lag < 1, flush=True)
-            time.sleep(1.5)
+            # However often it is stopped meanwhile.
+            end = time.monotonic() + 60
+            while not dog.blocks[""] and time.monotonic() < end:
+                time.sleep(0.01)
             await asyncio.sleep(0.5)
             print(dog.blocks, flush=True)
             dog.stop()
