@@ -33,8 +33,8 @@ RECOVERY = 90.0
 """Seconds after which everything is in order again: streams that fell silent are noticed after 70 s, refused ones tried again after 60."""
 BUSIEST = 200
 """How many requests there may be in one second, all objects being created in the first."""
-QUIET = 10
-"""How many requests there may be in a minute in which nothing happens."""
+QUIET = 20
+"""How many requests there may be in a minute in which nothing happens; a whole series of looks at what is served may fall into it."""
 
 CHILD = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 
