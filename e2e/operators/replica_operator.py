@@ -10,7 +10,7 @@ NAME = os.environ["REPLICA"]
 def configure(settings, **_):
     settings.leadership.identity = NAME
     lease = int(os.environ["LEASE"])
-    settings.leadership.lease_duration, settings.leadership.renew_deadline = lease, lease * 0.75
+    settings.leadership.lease_duration, settings.leadership.renew_deadline = lease, lease * 2 / 3
     settings.leadership.retry_period = 0.5
 
 

@@ -12,7 +12,7 @@ def say(line):
 @ctl.on.startup()
 def configure(settings, **_):
     lease = int(os.environ["LEASE"])
-    settings.leadership.lease_duration, settings.leadership.renew_deadline = lease, lease * 0.75
+    settings.leadership.lease_duration, settings.leadership.renew_deadline = lease, lease * 2 / 3
     settings.leadership.retry_period = 0.5
     settings.leadership.identity = "stuck"
 

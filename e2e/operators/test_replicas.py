@@ -30,9 +30,9 @@ CRD = FOLDER.parents[1] / "examples" / "01-minimal" / "crd.yaml"
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
 OBJECTS = 5
 DURATION = 9
-"""Of the lease, in seconds; it is renewed every half one, and lost after three quarters: a leader that gets no CPU for some stays one."""
+"""Of the lease, in seconds; it is renewed every half second, and lost after two thirds: a leader that gets no CPU for some stays one."""
 SHORT = 3
-"""The same where it does not matter who leads."""
+"""The same where it does not matter who of them leads."""
 SECONDS = 60.0
 ATTEMPTS = 3
 """What is to be quick is so once in so many times, also on a machine that is busy with others."""
@@ -205,19 +205,26 @@ async def three(crew: Crew) -> str:
     return first
 
 
+async def any_three(crew: Crew) -> None:
+    """Start three with a short lease, whoever leads."""
+    for name in [crew.start(lease=SHORT) for _ in range(3)]:
+        # "I lead from now on", or "Standing by: another one leads."
+        await crew.said(name, " leads")
+    await crew.writer()
+
+
 async def test_when_leaders_are_killed_another_one_writes_within_the_lease_and_five_seconds(crew: Crew) -> None:
-    leader = await three(crew)
+    await any_three(crew)
     waits = []
     for _ in range(KILLS):
+        leader = (await crew.lease())["holderIdentity"]
         await asyncio.to_thread(crew.members[leader].kill)
         killed = time.time()
         first = await crew.writer(after=killed, other=leader)
         waits.append(first.at - killed)
-        leader = first.by
-        successor = crew.start()
-        await crew.said(successor, f"Standing by: {leader} leads.")
+        await crew.said(crew.start(lease=SHORT), " leads")
     print("seconds without a leader after kills:", *(f"{wait:.2f}" for wait in waits))
-    assert sorted(waits)[len(waits) // 2 - 1] < DURATION + 5, "half of them, on any machine"
+    assert sorted(waits)[len(waits) // 2 - 1] < SHORT + 5, "half of them, on any machine"
     await crew.check()
 
 
@@ -269,10 +276,7 @@ async def test_a_leader_whose_network_is_cut_stops_before_another_one_starts(cre
 async def test_when_the_api_server_is_restarted_under_them_one_leads_again(crew: Crew) -> None:
     if crew.ground.restart is None:
         pytest.skip("the sandbox has no process to restart")
-    for name in [crew.start(lease=SHORT) for _ in range(3)]:
-        # "I lead from now on", or "Standing by: another one leads."
-        await crew.said(name, " leads")
-    await crew.writer()
+    await any_three(crew)
     for _ in range(2):
         await asyncio.to_thread(crew.ground.restart)
         await crew.writer(after=time.time())
