@@ -196,6 +196,10 @@ class Store(Reader):
         if self._overlays and self._order is not None:
             for name in self._overlays.reached(self._order):
                 self._uncover(name)
+                shown = self._objects.get(name)
+                if shown is not None and shown.uid in self._deleted:
+                    # What we have deleted since; the answer to that came before the one that is reached now.
+                    self._hide(name, shown.uid, self._deleted[shown.uid][1])
 
     # Own writes.
 
@@ -210,7 +214,7 @@ class Store(Reader):
         order = version_order(obj.resource_version)
         name = (obj.namespace, obj.name)
         if order is None or self._order is None:
-            if not hidden and name not in self._objects:
+            if not hidden and name not in self._objects and obj.uid not in self._buried:
                 self._owed[name] = (obj, self._mark)
                 if len(self._owed) > ANSWERS:
                     self._owed.popitem(last=False)

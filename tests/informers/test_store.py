@@ -360,6 +360,16 @@ def test_a_created_object_is_seen_before_its_event_and_comes_as_an_addition() ->
     assert (delta.kind, delta.echo) == (DeltaKind.ADDED, False), "news to whoever has not heard of it"
 
 
+def test_what_own_writes_made_and_deleted_stays_hidden_whichever_answer_comes_first() -> None:
+    store = filled()
+    store.overlay_deleted(Key("ns", "a"), "u1")
+    store.overlay(make("a", 110, "u1"))
+    store.apply([WatchEvent("ADDED", make("a", 110, "u1"))])
+    assert store.get(Key("ns", "a")) is None
+    store.apply([WatchEvent("DELETED", make("a", 120, "u1"))])
+    assert (len(store), store.overlaid) == (0, 0)
+
+
 def test_a_created_object_that_a_list_shows_to_be_gone_before_its_event_came_is_told_as_deleted() -> None:
     """Readers have seen it: whoever made it must hear of it to make it again."""
     store = filled()
@@ -383,6 +393,9 @@ def test_a_created_object_whose_version_cannot_be_compared_is_told_as_deleted_if
     assert shape(relist(store, make("c", "v311x", "u3"), version="v400x")) == [("ADDED", "u3", "v311x", None)]
     assert shape(relist(store, version="v500x")) == [("DELETED", "u3", "v311x", "DELETED")]
     assert relist(store, version="v600x") == []
+    store.apply([WatchEvent("ADDED", make("d", "v610x", "u4")), WatchEvent("DELETED", make("d", "v620x", "u4"))])
+    assert not store.overlay(make("d", "v619x", "u4")), "an answer that comes late"
+    assert relist(store, version="v700x") == []
 
 
 def test_a_created_object_that_an_older_list_cannot_show_is_still_there() -> None:
