@@ -5,13 +5,17 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["ctl.testing.plugin"]
 
 
 def pytest_configure() -> None:
-    """Programs that tests start can be interrupted: a shell's job in the background has inherited that it cannot."""
+    """Programs that tests start can be interrupted, and properties hold on slow machines too."""
+    # A shell's job in the background has inherited that it cannot be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("ctl", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("ctl")
 
 
 @pytest.fixture(autouse=True)
