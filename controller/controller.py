@@ -205,7 +205,7 @@ class Controller(Generic[K]):
     # Life.
 
     def pace(self, pause: Pause) -> None:
-        """Have this awaited from now on after every few attempts that begin: no more of them begin until it returns."""
+        """Have this awaited from now on after every few attempts of a backlog (priorities below 0): no more begin until it returns."""
         self._runners.pause = pause
 
     async def start(self) -> None:

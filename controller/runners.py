@@ -23,7 +23,7 @@ class Runners(Generic[K]):
 
     `limit` is how many keys may be in work at once (None: all that there are). `is_ready` says whether attempts may begin now,
     and `next_key` waits for a key until they may. `pause`, if there is one, is awaited after every STARTS tasks, which have had their
-    turn then.
+    turn then, while nothing but a backlog waits: keys of a priority below 0.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Runners(Generic[K]):
                 # What was begun has its turn first: it may take the keys that wait.
                 begun = 0
                 await asyncio.sleep(0)
-                if self.pause is not None:
+                if self.pause is not None and (self._queue.highest or 0) < 0:
                     await self.pause()
             try:
                 key = await next_key()

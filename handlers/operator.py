@@ -51,8 +51,8 @@ CONTROLLER = "operator"
 FIRST_ANSWER_SECONDS = 10.0
 """How long the server may take to say that it is there."""
 CROWDED_SECONDS = 0.1
-"""How long at most attempts wait to begin, a few at a time, while requests queue for connections: a server that does not answer slows
-handlers down, and stops none."""
+"""How long at most attempts of a backlog wait to begin, a few at a time, while requests queue for connections: a server that does not
+answer slows them down, and stops none."""
 
 
 async def operator(**options: Unpack[Options]) -> None:

@@ -183,7 +183,7 @@ class QueueingSettings(_Group):
     """The work on objects."""
 
     worker_limit: int | None = None
-    """How many objects are worked on at once; None: any number (those whose requests would only queue for a connection begin later)."""
+    """How many objects are worked on at once; None: any number (of a backlog, those whose requests would only queue for a connection begin later)."""
     idle_timeout: float = 5.0
     """How long an idle worker of one object lives (where there are such)."""
     exit_timeout: float = 2.0

@@ -95,6 +95,11 @@ class Ledger(Generic[K]):
         """The entry of a key that waits, or will wait when its work is done. Not to be changed."""
         return self._waiting.get(key) or self._again.get(key)
 
+    @property
+    def highest(self) -> int | None:
+        """The highest priority at which a key waits; None when none does."""
+        return self._order[-1] if self._order else None
+
     def depths(self) -> dict[int, int]:
         """How many keys wait at each priority."""
         found: dict[int, int] = {}

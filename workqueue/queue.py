@@ -64,6 +64,11 @@ class Queue(Generic[K]):
         """Whether the queue was told to shut down."""
         return self._closing
 
+    @property
+    def highest(self) -> int | None:
+        """The highest priority at which a key could be handed out now; None when there is none."""
+        return self._ledger.highest
+
     def working(self) -> tuple[K, ...]:
         """The keys in work."""
         return tuple(self._ledger.in_work)

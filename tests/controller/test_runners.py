@@ -139,7 +139,8 @@ async def test_an_attempt_that_is_cancelled_before_it_begins_is_made_later() -> 
     await controller.stop(1)
 
 
-async def test_those_that_would_begin_pause_and_those_in_work_go_on() -> None:
+@pytest.mark.parametrize("priority", [-100, 0])
+async def test_a_backlog_pauses_and_live_changes_do_not(priority: int) -> None:
     begun, most, left, done, may = 0, 0, set(range(NUMBER)), asyncio.Event(), asyncio.Event()
 
     async def reconcile(key: int) -> None:
@@ -161,6 +162,6 @@ async def test_those_that_would_begin_pause_and_those_in_work_go_on() -> None:
     controller: Controller[int] = Controller("pausing", reconcile, concurrency=None)
     controller.pace(pause)
     for key in range(NUMBER):
-        controller.queue.add(key)
+        controller.queue.add(key, priority=priority)
     await controlled(controller, done)
-    assert NUMBER / 10 < most < NUMBER / 5
+    assert (NUMBER / 10 < most < NUMBER / 5) is (priority < 0)
