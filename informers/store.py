@@ -126,9 +126,8 @@ class Store(Reader):
         if overlay is None:
             if changed:
                 self._show(name, None if event.type == "DELETED" else obj)
-                if event.type != "DELETED" and obj.uid in self._deleted:
-                    # Created and deleted by us before the watch has told of either.
-                    self._hide(name, obj.uid, self._deleted[obj.uid][1])
+                # Created and deleted by us before the watch has told of either.
+                self._hide_deleted(name)
         elif changed:
             overlay.base = None if event.type == "DELETED" else obj
             if overlay.order is None and (overlay.base is None or not overlay.hides(obj)):
@@ -196,10 +195,8 @@ class Store(Reader):
         if self._overlays and self._order is not None:
             for name in self._overlays.reached(self._order):
                 self._uncover(name)
-                shown = self._objects.get(name)
-                if shown is not None and shown.uid in self._deleted:
-                    # What we have deleted since; the answer to that came before the one that is reached now.
-                    self._hide(name, shown.uid, self._deleted[shown.uid][1])
+                # The answer to its deletion may have come before the one that is reached now.
+                self._hide_deleted(name)
 
     # Own writes.
 
@@ -251,6 +248,12 @@ class Store(Reader):
         seen = self._objects.get(name)
         if seen is not None and seen.uid == uid:
             self._hide(name, uid, self._mark)
+
+    def _hide_deleted(self, name: Name) -> None:
+        """Hide what is shown under a name if an own write has deleted it."""
+        shown = self._objects.get(name)
+        if shown is not None and shown.uid in self._deleted:
+            self._hide(name, shown.uid, self._deleted[shown.uid][1])
 
     def _hide(self, name: Name, uid: str, mark: int) -> None:
         present = self._overlays.get(name)
