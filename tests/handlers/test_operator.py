@@ -331,6 +331,18 @@ async def test_a_handler_that_takes_longer_is_cancelled_and_the_finished_ones_ar
     assert calls.count("fast") == 1
 
 
+async def stopped_at_a_slow_server(world: World, slow: float, done: Callable[[], object]) -> None:
+    """Run an operator on a new object until something is done, while its first write takes so many seconds longer."""
+    settings = quick()
+    settings.networking.error_backoffs = [slow]
+    # The stop begins at once, gives attempts two seconds, and what is being written one more.
+    settings.queueing.exit_timeout = 2
+    async with world.running(settings=settings):
+        world.sandbox.faults.answer(503, match=world.own_patches(), times=1)
+        await world.create()
+        await world.until(done)
+
+
 async def test_what_handlers_have_done_is_written_though_the_server_is_slow_at_the_end(
     world: World, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -338,14 +350,7 @@ async def test_what_handlers_have_done_is_written_though_the_server_is_slow_at_t
     async def fast(**_: Any) -> None:
         calls("fast", {})
 
-    settings = quick()
-    settings.networking.error_backoffs = [2.5]
-    # The stop begins at once, gives attempts two seconds, and what is being written one more.
-    settings.queueing.exit_timeout = 2
-    async with world.running(settings=settings):
-        world.sandbox.faults.answer(503, match=world.own_patches(), times=1)
-        await world.create()
-        await world.until(lambda: calls.count("fast"))
+    await stopped_at_a_slow_server(world, 2.5, lambda: calls.count("fast"))
     assert await world.handled()
     assert "abandoned" not in caplog.text
     async with world.running():
@@ -366,13 +371,7 @@ async def test_a_stop_while_a_checkpoint_is_awaited_at_the_end_of_a_round_leaves
         await rest(1.5)
         calls("second", {})
 
-    settings = quick()
-    settings.networking.error_backoffs = [3.0]
-    settings.queueing.exit_timeout = 2
-    async with world.running(settings=settings):
-        world.sandbox.faults.answer(503, match=world.own_patches(), times=1)
-        await world.create()
-        await world.until(lambda: calls.count("second"))
+    await stopped_at_a_slow_server(world, 3.0, lambda: calls.count("second"))
     async with world.running():
         await world.handled()
     assert calls.names == ["first", "second"]
