@@ -244,11 +244,8 @@ async def test_what_is_printed_is_enough_and_not_too_much(
     user = f"system:serviceaccount:{space}:operator"
     expected = set(case.unused) | (set() if case.is_met else set(UNMET))
 
-    def unused() -> set[tuple[str, str]]:
-        return left(documents, audited, user)
-
     with running(command, narrow, tmp_path / "log") as operator:
-        scene = Scene(admin, space, Examples(admin, space), operator, lambda: unused() - expected)
+        scene = Scene(admin, space, Examples(admin, space), operator, lambda: left(documents, audited, user) - expected)
         await case.use(scene)
         await scene.until_all_is_used()
         # That one has no signal handlers of its own.
@@ -257,7 +254,7 @@ async def test_what_is_printed_is_enough_and_not_too_much(
     assert audited.refusals_of(user) == []
     if case.example not in FAILING:
         assert alarms(operator.text()) == []
-    assert unused() == expected
+    assert left(documents, audited, user) == expected
 
 
 @pytest.mark.usefixtures("definitions")
@@ -284,12 +281,11 @@ async def test_an_operator_of_all_namespaces(audited: Audited, admin: Api, tmp_p
     user = f"system:serviceaccount:{space}:operator"
     expected = {(verb, f"cluster{resource}") for verb, resource in UNMET}
 
-    def unused() -> set[tuple[str, str]]:
-        return left(documents, audited, user)
-
     with running(command, narrow, tmp_path / "log") as operator:
-        await life(Scene(admin, space, Examples(admin, space), operator, lambda: unused() - expected))
+        await life(
+            Scene(admin, space, Examples(admin, space), operator, lambda: left(documents, audited, user) - expected)
+        )
         assert operator.stop() == 0
     assert audited.refusals_of(user) == []
     assert alarms(operator.text()) == []
-    assert unused() == expected
+    assert left(documents, audited, user) == expected
