@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -237,7 +237,7 @@ class Changes:
         if any(name != persistence.finalizer for name in obj.metadata().finalizers or ()):
             body = Body(obj.body())
             if persistence.progress_storage.may_hold(body):
-                self._progression(replace(cause, body=body), []).purge(body, patch, persistence.progress_storage)
+                self._progression(cause.but(body=body), []).purge(body, patch, persistence.progress_storage)
         return patch
 
     def _records(self, old: BodyEssence | None) -> Records:

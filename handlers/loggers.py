@@ -29,12 +29,13 @@ class ObjectLogger(_Adapter):
     """
 
     _skip = False
+    # Of the class, and not set for each of the many that are never used.
+    logger = _objects
+    _extra: dict[str, Any] | None = None
 
     def __init__(self, *, body: Mapping[str, Any], settings: Any = None) -> None:  # not calling super: see `extra`
-        self.logger = _objects
         self._body = body
         self._settings = settings
-        self._extra: dict[str, Any] | None = None
 
     @property
     def extra(self) -> Mapping[str, Any]:  # type: ignore[override]  # an attribute in the base class: here it is lazy

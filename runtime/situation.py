@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 _PROCESS: Final = secrets.token_hex(4)
-_numbers = itertools.count(1)
 
 
 class Situation(Protocol):
@@ -30,9 +29,8 @@ def told() -> Mapping[str, Any]:
     return {} if now is None else now.told()
 
 
-def number() -> int:
-    """A number for what begins now, of which `identity` makes a name."""
-    return next(_numbers)
+number: Final = itertools.count(1).__next__
+"""Gives a number for what begins now, of which `identity` makes a name."""
 
 
 def identity(numbered: int) -> str:

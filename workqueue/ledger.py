@@ -23,6 +23,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import msgspec
+
 K = TypeVar("K", bound=Hashable)
 
 
@@ -40,20 +42,17 @@ class Ageing:
             )
 
 
-class Entry(Generic[K]):
+class Entry(msgspec.Struct, Generic[K], eq=False):
     """A key as it waits or is in work."""
 
-    __slots__ = ("added", "key", "priority", "since", "stood")
-
-    def __init__(self, key: K, priority: int, now: float) -> None:
-        self.key = key
-        self.priority = priority
-        self.added = now
-        """When the key began to wait (for the time in the queue)."""
-        self.stood = now
-        """When it came into its level (for the order, and for ageing)."""
-        self.since = now
-        """When it was handed out. Meaningless while it waits."""
+    key: K
+    priority: int
+    added: float
+    """When the key began to wait (for the time in the queue)."""
+    stood: float
+    """When it came into its level (for the order, and for ageing)."""
+    since: float = 0.0
+    """When it was handed out. Meaningless while it waits."""
 
 
 class Ledger(Generic[K]):
@@ -117,11 +116,11 @@ class Ledger(Generic[K]):
         if key in self._work:
             entry = self._again.get(key)
             if entry is None:
-                self._again[key] = Entry(key, priority, now)
+                self._again[key] = Entry(key, priority, now, now)
                 return True
             entry.priority = max(entry.priority, priority)
             return False
-        self._push(Entry(key, priority, now))
+        self._push(Entry(key, priority, now, now))
         return True
 
     def _push(self, entry: Entry[K]) -> None:
@@ -134,9 +133,7 @@ class Ledger(Generic[K]):
             level.append(entry)
 
     def _raise(self, entry: Entry[K], priority: int, now: float) -> None:
-        risen = Entry(entry.key, priority, now)
-        risen.added = entry.added
-        self._push(risen)
+        self._push(Entry(entry.key, priority, entry.added, now))
         self._bury(entry)
 
     def _bury(self, entry: Entry[K]) -> None:

@@ -162,7 +162,9 @@ class Memories:
         """The object's memo: a shallow copy of the operator's, made at the first question."""
         memo = self._memos.get(uid)
         if memo is None:
-            memo = self._memos[uid] = copy.copy(operator_memo)
+            # The same for a memo of ours, and half of the price: one is made for each raw event.
+            plain = type(operator_memo) is Memo
+            memo = self._memos[uid] = Memo(operator_memo) if plain else copy.copy(operator_memo)
         return memo
 
     def rest(self, uid: str, operator_memo: Any) -> None:

@@ -8,8 +8,9 @@ handlers are given before the execution adds what it knows (`param`, `retry`, `s
 import enum
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
+
+import msgspec
 
 from ...client.resources import Resource
 from .diffs import EMPTY, Diff, reduce
@@ -48,31 +49,33 @@ class Activity(enum.StrEnum):
     """Another one acts."""
 
 
-@dataclass(kw_only=True, eq=False)
-class Cause:
+class Cause(msgspec.Struct, kw_only=True, eq=False):
     """What all causes have. Causes are compared by identity."""
 
     logger: Logger
     memo: Any
-    indices: Mapping[str, Any] = field(default_factory=dict)
+    indices: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    _kwargs: dict[str, Any] | None = None
 
     @property
     def kwargs(self) -> Mapping[str, Any]:
         """The keyword arguments by name, made once; not to be changed. Indices win over arguments of the same name."""
-        # Not a cached_property: that takes a lock on Python 3.11, once for each event of each object.
-        given = self.__dict__.get("_kwargs")
+        given = self._kwargs
         if given is None:
-            given = self.__dict__["_kwargs"] = self._given()
+            given = self._kwargs = self._given()
             if self.indices:
                 given.update(self.indices)
         return given
+
+    def but(self, **changes: Any) -> Self:
+        """The same cause with other values in some of its fields."""
+        return msgspec.structs.replace(self, _kwargs=None, **changes)
 
     def _given(self) -> dict[str, Any]:
         return {"memo": self.memo, "logger": self.logger}
 
 
-@dataclass(kw_only=True, eq=False)
-class ActivityCause(Cause):
+class ActivityCause(Cause, kw_only=True, eq=False):
     """The operator starts, ends, logs in, or is asked how it does."""
 
     activity: Activity
@@ -82,8 +85,7 @@ class ActivityCause(Cause):
         return {"memo": self.memo, "logger": self.logger, "activity": self.activity, "settings": self.settings}
 
 
-@dataclass(kw_only=True, eq=False)
-class ResourceCause(Cause):
+class ResourceCause(Cause, kw_only=True, eq=False):
     """Something concerns one object."""
 
     resource: Resource
@@ -92,32 +94,30 @@ class ResourceCause(Cause):
 
     def _given(self) -> dict[str, Any]:
         body = self.body
-        meta = body.metadata
+        meta, labels, annotations, spec, status = body._stanzas()
         metadata = meta._data
         return {
             "resource": self.resource,
             "patch": self.patch,
             "body": body,
-            "spec": body.spec,
+            "spec": spec,
             "meta": meta,
-            "status": body.status,
+            "status": status,
             "uid": metadata.get("uid"),
             "name": metadata.get("name"),
             "namespace": metadata.get("namespace"),
-            "labels": meta.labels,
-            "annotations": meta.annotations,
+            "labels": labels,
+            "annotations": annotations,
             "memo": self.memo,
             "logger": self.logger,
         }
 
 
-@dataclass(kw_only=True, eq=False)
-class IndexingCause(ResourceCause):
+class IndexingCause(ResourceCause, kw_only=True, eq=False):
     """The object is, or may be, to be indexed. The patch is thrown away."""
 
 
-@dataclass(kw_only=True, eq=False)
-class WatchingCause(ResourceCause):
+class WatchingCause(ResourceCause, kw_only=True, eq=False):
     """An event came over the wire, or the object was listed (then its type is None)."""
 
     event: RawEvent | Mapping[str, Any]
@@ -130,20 +130,17 @@ class WatchingCause(ResourceCause):
         return given
 
 
-@dataclass(kw_only=True, eq=False)
-class SpawningCause(ResourceCause):
+class SpawningCause(ResourceCause, kw_only=True, eq=False):
     """The object is looked at for the daemons and timers it is to have."""
 
 
-@dataclass(kw_only=True, eq=False)
-class DaemonCause(ResourceCause):
+class DaemonCause(ResourceCause, kw_only=True, eq=False):
     """A daemon or a timer of the object runs. `stopper` tells it to end; the execution passes it on as `stopped`."""
 
     stopper: Any
 
 
-@dataclass(kw_only=True, eq=False)
-class ChangingCause(ResourceCause):
+class ChangingCause(ResourceCause, kw_only=True, eq=False):
     """The object changed since its handlers last saw it.
 
     `old` and `new` are essences (None: there is none), `diff` is between them. `initial`: the object was there before
@@ -163,11 +160,10 @@ class ChangingCause(ResourceCause):
 
     def reduced(self, path: FieldPath, /) -> "ChangingCause":
         """The same cause as a handler of one field sees it: the field's values, and what differs under it."""
-        return replace(self, old=resolve(self.old, path), new=resolve(self.new, path), diff=reduce(self.diff, path))
+        return self.but(old=resolve(self.old, path), new=resolve(self.new, path), diff=reduce(self.diff, path))
 
 
-@dataclass(kw_only=True, eq=False)
-class WebhookCause(ResourceCause):
+class WebhookCause(ResourceCause, kw_only=True, eq=False):
     """The API server asks about a request. `warnings` is a list that handlers add to; the others are as it was sent."""
 
     dryrun: bool

@@ -4,16 +4,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import FrameType
 from typing import Any
+
+import msgspec
 
 from ...runtime import clock
 from ...runtime.situation import situation
 from ...runtime.watchdog import Blame
 from ..causation.causes import Cause, IndexingCause, ResourceCause
-from ..causation.current import handling
+from ..causation.current import current_cause
 from ..causation.plain import Unwritable, make_plain
 from ..declaration.specs import Spec
 from ..errors import ErrorsMode
@@ -26,8 +27,7 @@ from .progression import Progress
 from .statistics import Statistics
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct, eq=False):
     """A handler, the cause it is called for, and what is known of its earlier attempts.
 
     `executor` runs a sync function instead of the handlers' pool.
@@ -52,28 +52,36 @@ async def attempt(
     `after` is awaited when the function has returned, as a part of the attempt (implicit sub-handlers); `subrefs` tells
     then which sub-handlers were declared. Cancellation is logged and passed on.
     """
-    spec = call.spec
-    now = clock.now()
+    spec, cause = call.spec, call.cause
+    logger, now, time = cause.logger, clock.now(), asyncio.get_running_loop().time
     pools = statistics.current()
-    counts, time = pools.of(spec), asyncio.get_running_loop().time
+    counts = pools.of(spec)
     counts.running += 1
     began, ended = time(), "cancelled"
-    doing = situation.set(Doing(call.cause, situation.get(), spec, call.progress.retries))
+    doing = situation.set(Doing(cause, situation.get(), spec, call.progress.retries))
+    handled = current_cause.set(cause)
     try:
         if spec.timeout is not None or spec.retries is not None:
             refused = outcomes.refuse(spec, _known(call, settings, now))
             if refused is not None:
                 ended = "failed"
                 return _report(call, refused)
-        result = await _call(call, settings, now, pools)
+        # Who hears of the end need not hear of the beginning, but not the other way round.
+        is_told = logger.isEnabledFor(logging.INFO)
+        if is_told and logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s is invoked.", outcomes.label(spec))
+        if spec.is_async:
+            result = await spec.fn(**kwargs(call, now))
+        else:
+            result = await _call_in_thread(call, settings, now, pools)
         if after is not None:
-            with handling(call.cause):
-                await after()
-        _insist_on_writable(call)
+            await after()
+        if isinstance(cause, ResourceCause) and len(cause.patch):
+            _insist_on_writable(call)
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
         if task is None or task.cancelling():
-            call.cause.logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
+            logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
             raise
         # Nobody cancels this task: the function waited for something of its own that was cancelled.
         error = RuntimeError("it waited for something that was cancelled")
@@ -85,26 +93,21 @@ async def attempt(
         return outcome
     else:
         ended = "succeeded"
-        logger = call.cause.logger
-        if logger.isEnabledFor(logging.INFO):
+        if is_told:
             logger.info("%s succeeded.", outcomes.label(spec))
-        return Outcome(final=True, result=result, subrefs=subrefs())
+        return Outcome(True, None, result, None, subrefs())
     finally:
         counts.ended(ended, time() - began)
+        current_cause.reset(handled)
         situation.reset(doing)
 
 
-async def _call(call: Call, settings: OperatorSettings, now: datetime, pools: Statistics) -> Any:
-    spec, logger = call.spec, call.cause.logger
-    if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("%s is invoked.", outcomes.label(spec))
-    with handling(call.cause):
-        if spec.is_async:
-            return await spec.fn(**kwargs(call, now))
-        executor, pool = (
-            (settings.execution.executor, pools.pool) if call.executor is None else (call.executor, pools.threads)
-        )
-        return await in_thread(spec.fn, kwargs(call, now), executor, pool, spec.id)
+async def _call_in_thread(call: Call, settings: OperatorSettings, now: datetime, pools: Statistics) -> Any:
+    spec = call.spec
+    executor, pool = (
+        (settings.execution.executor, pools.pool) if call.executor is None else (call.executor, pools.threads)
+    )
+    return await in_thread(spec.fn, kwargs(call, now), executor, pool, spec.id)
 
 
 def _unwritable(call: Call) -> list[Unwritable]:
@@ -126,7 +129,7 @@ def _insist_on_writable(call: Call) -> None:
 
 def accuse(frames: Sequence[FrameType]) -> Blame | None:
     """Find out of the stack of a callback of the loop whose attempt it belongs to: the handler, and the object if there is one."""
-    frame = next((frame for frame in frames if frame.f_code is _call.__code__), None)
+    frame = next((frame for frame in frames if frame.f_code is attempt.__code__), None)
     call = None if frame is None else frame.f_locals.get("call")
     if not isinstance(call, Call):
         return None
@@ -139,20 +142,16 @@ def accuse(frames: Sequence[FrameType]) -> Blame | None:
 
 
 def kwargs(call: Call, now: datetime) -> dict[str, Any]:
-    """What the function is given: the cause's own arguments, the attempt's, and the indices last (they win)."""
-    runtime: timedelta = now - call.progress.started
-    given = {
-        **call.cause.kwargs,
+    """What the function is given: the attempt's arguments, and the cause's own last (they and the indices win)."""
+    progress = call.progress
+    runtime: timedelta = now - progress.started
+    attempts = {
         "param": call.spec.param,
-        "retry": call.progress.retries,
-        "started": call.progress.started,
+        "retry": progress.retries,
+        "started": progress.started,
         "runtime": runtime,
     }
-    if call.extra:
-        given.update(call.extra)
-    if call.cause.indices:
-        given.update(call.cause.indices)
-    return given
+    return {**attempts, **call.extra, **call.cause.kwargs} if call.extra else {**attempts, **call.cause.kwargs}
 
 
 def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> tuple[Outcome, str]:

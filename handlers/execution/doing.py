@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from ...runtime.situation import Situation, identity, number
 from ..causation.causes import ActivityCause, Cause, ChangingCause, IndexingCause, ResourceCause, WatchingCause
 from ..declaration.specs import DaemonSpec, Spec, TimerSpec
@@ -12,27 +14,24 @@ _KINDS: Final[tuple[tuple[type[Cause], str], ...]] = ((WatchingCause, "event"), 
 _TASKS: Final[tuple[tuple[type[Spec], str], ...]] = ((DaemonSpec, "daemon"), (TimerSpec, "timer"))
 
 
-class Doing:
-    """A cause that is being handled, or one handler's attempt for it; within the attempt of a key, if there is one."""
+class Doing(msgspec.Struct, eq=False):
+    """A cause that is being handled, or one handler's attempt for it; within the attempt of a key (`outer`), if there is one."""
 
-    __slots__ = ("_cause", "_number", "_outer", "_retries", "_spec")
-
-    def __init__(self, cause: Cause, outer: Situation | None, spec: Spec | None = None, retries: int = 0) -> None:
-        self._cause = cause
-        self._outer = outer
-        self._spec = spec
-        self._retries = retries
-        self._number = number() if outer is None else 0
+    cause: Cause
+    outer: Situation | None
+    spec: Spec | None = None
+    retries: int = 0
+    number: int = msgspec.field(default_factory=number)
 
     def told(self) -> Mapping[str, Any]:
         """Cause, handler, attempt (1 for the first), the object, and a name that all lines of the key's attempt have in common."""
-        outer = self._outer
-        name = identity(self._number) if outer is None else outer.told().get("reconcile_id")
-        told: dict[str, Any] = {"cause": word(self._cause, self._spec), "reconcile_id": name}
-        if self._spec is not None:
-            told |= {"handler": str(self._spec.id), "attempt": self._retries + 1}
-        if isinstance(self._cause, ResourceCause):
-            told["k8s_ref"] = reference(self._cause.body)
+        outer = self.outer
+        name = identity(self.number) if outer is None else outer.told().get("reconcile_id")
+        told: dict[str, Any] = {"cause": word(self.cause, self.spec), "reconcile_id": name}
+        if self.spec is not None:
+            told |= {"handler": str(self.spec.id), "attempt": self.retries + 1}
+        if isinstance(self.cause, ResourceCause):
+            told["k8s_ref"] = reference(self.cause.body)
         return told
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from ..declaration.specs import ActivitySpec, DaemonSpec, IndexingSpec, Spec, TimerSpec, WebhookSpec
 from ..errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError, PermanentError, TemporaryError
 
@@ -21,8 +23,7 @@ class UnfinishedSubhandlers(TemporaryError):
         super().__init__(None, delay=delay)
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """How one attempt of a handler ended.
 
     `final`: the handler is not to be called again for this cause. `delay`: seconds until the next attempt of one that

@@ -7,7 +7,7 @@ the body. `old`, `new` and `diff` stay the same for the whole round.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ...client.calls import plain
@@ -168,7 +168,7 @@ class Round:
         body, self._body = self._body, None
         if body is None or self.gathered or self._in_flight:
             body = Body(self.raw_body())
-        cause = replace(self.cause, patch=Patch(body=body), body=body)
+        cause = self.cause.but(patch=Patch(body=body), body=body)
         return cause if spec.field is None else cause.reduced(spec.field)
 
     def raw_body(self) -> dict[str, Any]:

@@ -75,12 +75,13 @@ class Statistics:
         self.pool = Pool("handlers")
         self.threads = Pool("daemons")
         self._handlers: dict[tuple[str, str], HandlerCounts] = {}
-        # Weak, since sub-handlers are declared anew for each attempt.
+        # Of the handlers that are there for as long as the operator is; and of others: sub-handlers are declared anew for each attempt.
+        self._expected: dict[Spec, HandlerCounts] = {}
         self._by_spec: WeakKeyDictionary[Spec, HandlerCounts] = WeakKeyDictionary()
 
     def of(self, spec: Spec) -> HandlerCounts:
         """The counts of a handler."""
-        counts = self._by_spec.get(spec)
+        counts = self._expected.get(spec) or self._by_spec.get(spec)
         if counts is None:
             counts = self._by_spec[spec] = self._find(spec)
         return counts
@@ -96,7 +97,7 @@ class Statistics:
     def expect(self, specs: Iterable[Spec]) -> None:
         """Show these handlers from now on, before they are called for the first time: a rate needs a zero to begin with."""
         for spec in specs:
-            self.of(spec)
+            self._expected[spec] = self.of(spec)
 
     def samples(self) -> Iterator[Sample]:
         """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""

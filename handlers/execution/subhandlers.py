@@ -7,7 +7,6 @@ parent's; the parent is called again, in later rounds, until all of them are fin
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any, Protocol
 
 from ...runtime import clock
@@ -96,7 +95,7 @@ class Offspring:
 
     async def _attempt(self, spec: ChangingSpec) -> None:
         body = Body(lay_over(self._runner.raw_body(), dict(self.cause.patch)))
-        cause = replace(self.cause, patch=Patch(body=body), body=body)
+        cause = self.cause.but(patch=Patch(body=body), body=body)
         await self._runner.attempt_spec(spec, cause if spec.field is None else cause.reduced(spec.field))
         # The parent finds in its patch what its sub-handlers want, and what it wanted before them does not win over it.
         compose(self.cause.patch, dict(cause.patch))
