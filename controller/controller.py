@@ -167,7 +167,7 @@ class Controller(Generic[K]):
         async def pump() -> None:
             async for item in source:
                 at = asyncio.get_running_loop().time()
-                reason = Reason(name, None, None, at)
+                reason = Reason(name, at)
                 for key in keys(item):
                     if remember and not self._asked.note(key, reason, is_open=self._gate.is_open):
                         self.metrics.trigger_errors[name] = self.metrics.trigger_errors.get(name, 0) + 1
@@ -339,6 +339,11 @@ class Controller(Generic[K]):
     def running(self) -> tuple[K, ...]:
         """The keys whose attempts run now."""
         return tuple(self._runners.running)
+
+    @property
+    def attempts(self) -> dict[K, asyncio.Task[None]]:
+        """The keys whose attempts run now, and the tasks in which they do."""
+        return dict(self._runners.running)
 
     def explain(self, key: K) -> Explanation:
         """Say where a key stands, and why."""

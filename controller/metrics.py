@@ -109,14 +109,14 @@ class ControllerMetrics:
         self.timeouts = 0
         self.time = Tally(BUCKETS)
         self.trigger_errors: dict[str, int] = {}
-        self._to_start: dict[str, Tally] = {}
-        self._to_done: dict[str, Tally] = {}
+        # By trigger: from hearing of a change to the start of the attempt, and to its end.
+        self._latencies: dict[str, tuple[Tally, Tally]] = {}
 
     def started(self, trigger: str, waited: float | None) -> None:
         """An attempt begins; `waited` is the time since its reason was heard, if that was noted."""
         self.active += 1
         if waited is not None:
-            self._tally(self._to_start, trigger).add(waited)
+            (self._latencies.get(trigger) or self._latency(trigger))[0].add(waited)
 
     def ended(self, ending: Ending, settlement: Settlement, seconds: float) -> None:
         """An attempt ended after some seconds."""
@@ -130,14 +130,11 @@ class ControllerMetrics:
 
     def done(self, trigger: str, waited: float) -> None:
         """An attempt went well; `waited` is the time since its reason was heard."""
-        self._tally(self._to_done, trigger).add(waited)
+        (self._latencies.get(trigger) or self._latency(trigger))[1].add(waited)
 
-    @staticmethod
-    def _tally(tallies: dict[str, Tally], trigger: str) -> Tally:
-        tally = tallies.get(trigger)
-        if tally is None:
-            tally = tallies[trigger] = Tally(LATENCY_BUCKETS)
-        return tally
+    def _latency(self, trigger: str) -> tuple[Tally, Tally]:
+        tallies = self._latencies[trigger] = Tally(LATENCY_BUCKETS), Tally(LATENCY_BUCKETS)
+        return tallies
 
     def samples(self, *, is_open: bool) -> Iterator[Sample]:
         """Everything there is to say at this moment."""
@@ -152,9 +149,8 @@ class ControllerMetrics:
         yield Sample(MAXIMUM, name, self._concurrency)
         yield Sample(ACTIVE, name, self.active)
         yield Sample(OPEN, name, int(is_open))
-        for trigger, tally in self._to_start.items():
-            yield Sample(TO_START, (self._name, trigger), tally)
-        for trigger, tally in self._to_done.items():
-            yield Sample(TO_DONE, (self._name, trigger), tally)
+        for trigger, (to_start, to_done) in self._latencies.items():
+            yield Sample(TO_START, (self._name, trigger), to_start)
+            yield Sample(TO_DONE, (self._name, trigger), to_done)
         for trigger, count in self.trigger_errors.items():
             yield Sample(TRIGGER_ERRORS, (self._name, trigger), count)

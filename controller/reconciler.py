@@ -6,6 +6,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from ..client.objects import Object
+from ..informers.deltas import DeltaKind
 from .result import Result
 
 K = TypeVar("K", bound=Hashable)
@@ -16,14 +18,26 @@ class Reason(msgspec.Struct, frozen=True, gc=False):
     """Why a key waits to be attempted: the first thing that asked for it since its last attempt began.
 
     `trigger` is the name of the watch; or `retry` after a failure, `after` for a `Result(after=...)`, `add` for a direct
-    add to the queue, `resumed` when an attempt was cut short by the gate. `object` is what changed, as text, and `change` how.
+    add to the queue, `resumed` when an attempt was cut short by the gate.
     """
 
     trigger: str
-    object: str | None = None
-    change: str | None = None
     at: float | None = None
     """The loop's time when it was heard; None if nobody noted it."""
+    # In words only when somebody asks: a reason is made for each change, and seldom read.
+    _kind: DeltaKind | None = None
+    _resource: str = ""
+    _object: Object | None = None
+
+    @property
+    def object(self) -> str | None:
+        """What changed, as text: `plural.version.group namespace/name`; None if it was no object."""
+        return None if self._object is None else f"{self._resource} {self._object.key}"
+
+    @property
+    def change(self) -> str | None:
+        """How it changed: the name of a delta's kind; None if it was no object."""
+        return None if self._kind is None else self._kind.name
 
 
 ADDED = Reason("add")

@@ -15,15 +15,15 @@ Pause: TypeAlias = Callable[[], Awaitable[object]]
 SLICE = 0.005
 """For how long, in seconds, attempts that never wait may follow each other before the loop turns."""
 STARTS = 8
-"""How many tasks are begun before the loop turns."""
+"""How many tasks are begun before the loop turns; one, when those begun before have ended."""
 
 
 class Runners(Generic[K]):
     """The tasks of one controller in which attempts are made; each key in work is in one of them.
 
     `limit` is how many keys may be in work at once (None: all that there are). `is_ready` says whether attempts may begin now,
-    and `next_key` waits for a key until they may. `pause`, if there is one, is awaited after every STARTS tasks, which have had their
-    turn then, while nothing but a backlog waits: keys of a priority below 0.
+    and `next_key` waits for a key until they may. `pause`, if there is one, is awaited after every STARTS tasks at the most, which
+    have had their turn then, while nothing but a backlog waits: keys of a priority below 0.
     """
 
     def __init__(
@@ -38,6 +38,8 @@ class Runners(Generic[K]):
         self.pause: Pause | None = None
         self._tasks = tasks
         self._queue = queue
+        self.work: Callable[[K], Coroutine[Any, Any, None]] = worker.work
+        """Gives the attempt of a key in hand, to be awaited."""
         self._worker = worker
         self._is_ready = is_ready
         self._slots = None if limit is None else asyncio.Semaphore(limit)
@@ -45,21 +47,21 @@ class Runners(Generic[K]):
 
     async def dispatch(self, next_key: Callable[[], Awaitable[K]]) -> None:
         """Begin a task for a key as soon as there is one, until the queue is shut down and empty."""
-        time, begun = asyncio.get_running_loop().time, 0
+        time, starts = asyncio.get_running_loop().time, 1
         while True:
             if self._slots is not None:
                 await self._slots.acquire()
-            if begun == STARTS:
-                # What was begun has its turn first: it may take the keys that wait.
-                begun = 0
+            if not starts:
+                # What was begun has its turn first: it may take the keys that wait, and does if attempts never wait.
                 await asyncio.sleep(0)
+                starts = STARTS if self.running else 1
                 if self.pause is not None and (self._queue.highest or 0) < 0:
                     await self.pause()
             try:
                 key = await next_key()
             except ShutDown:
                 return
-            begun += 1
+            starts -= 1
             self._slice_ends = time() + SLICE
             run = _Run(self, key)
             task = run.task = self.running[key] = self._tasks.spawn(run.attempts(), name="attempts")
@@ -80,10 +82,6 @@ class Runners(Generic[K]):
         """Let the tasks be known by the keys in work, for those that will have to be abandoned."""
         for key, task in self.running.items():
             task.set_name(f"{self._tasks.name}: attempt of {key}")
-
-    def work(self, key: K) -> Coroutine[Any, Any, None]:
-        """The attempt of a key in hand, to be awaited."""
-        return self._worker.work(key)
 
     def skip(self, key: K) -> None:
         """A key whose attempt was cancelled before it began waits again."""

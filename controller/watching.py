@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ..client.objects import Object, version_order
 from ..client.resources import Resource
-from ..informers.deltas import Delta, DeltaKind
+from ..informers.deltas import DELETED, SYNCED, UPDATED, Delta, DeltaKind
 from .predicates import Predicate
 from .reconciler import Reason
 from .triggers import Trigger
@@ -116,7 +116,7 @@ class Watch(Generic[K]):
             for delta in batch:
                 for uids in self._overtaken:
                     uids.add(delta.object.uid)
-                if not self._is_outdated(delta):
+                if not self._shown or not self._is_outdated(delta):
                     self._take(delta, at)
             if not self._deltas.depth:
                 self._shown.clear()
@@ -143,7 +143,7 @@ class Watch(Generic[K]):
 
     def _is_outdated(self, delta: Delta) -> bool:
         shown = self._shown.get(delta.object.uid)
-        if shown is None or delta.kind is DeltaKind.DELETED:
+        if shown is None or delta.kind is DELETED:
             return False
         known, version = version_order(shown.resource_version), version_order(delta.object.resource_version)
         return known is not None and version is not None and version <= known
@@ -166,9 +166,7 @@ class Watch(Generic[K]):
                 return
             priority = BACKLOG_PRIORITY if _is_repetition(delta) else 0
             urgent = rules.urgent is not None and rules.urgent(delta)
-            obj = delta.object
-            place = obj.name if obj.namespace is None else f"{obj.namespace}/{obj.name}"
-            reason = Reason(self.name, f"{self._what} {place}", delta.kind.name, at)
+            reason = Reason(self.name, at, delta.kind, self._what, delta.object)
             for key in keys:
                 self._ask(key, reason, priority, urgent)
         except Exception:
@@ -183,12 +181,10 @@ class Watch(Generic[K]):
 
 def _is_repetition(delta: Delta) -> bool:
     """Nothing changed just now: it is there from the beginning, or shown again."""
-    if delta.initial or delta.kind is DeltaKind.SYNCED:
+    if delta.initial or delta.kind is SYNCED:
         return True
     return (
-        delta.old is not None
-        and delta.kind is DeltaKind.UPDATED
-        and delta.old.resource_version == delta.object.resource_version
+        delta.old is not None and delta.kind is UPDATED and delta.old.resource_version == delta.object.resource_version
     )
 
 

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from ..runtime.situation import identity, number, situation
 from ..workqueue import RateLimitingQueue
 from .metrics import ControllerMetrics
@@ -17,34 +19,32 @@ _logger = logging.getLogger("ctl.controller")
 
 K = TypeVar("K", bound=Hashable)
 
+_DONE = TABLE[Ending.DONE]
 _NOTED = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.DEFERRED})
 
 RETRY, AFTER, RESUMED = Reason("retry"), Reason("after"), Reason("resumed")
 
 
-class Attempting:
-    """The attempt that is being made, for the log lines of what it calls.
+class Attempting(msgspec.Struct, eq=False):
+    """The attempt that is being made by a controller, for the log lines of what it calls.
 
     `about` gives the object, where somebody knows it: apiVersion, kind, name, uid, namespace.
     """
 
-    __slots__ = ("_attempt", "_controller", "_number", "about")
-
-    def __init__(self, controller: str, attempt: Attempt[Any]) -> None:
-        self._controller = controller
-        self._attempt = attempt
-        self._number = number()
-        self.about: Callable[[], Mapping[str, Any] | None] | None = None
+    controller: str
+    attempt: Attempt[Any]
+    about: Callable[[], Mapping[str, Any] | None] | None = None
+    number: int = msgspec.field(default_factory=number)
 
     def told(self) -> Mapping[str, Any]:
         """Controller, key, trigger, attempt, and a name that all lines of this attempt have in common."""
-        attempt = self._attempt
+        attempt = self.attempt
         fields: dict[str, Any] = {
-            "controller": self._controller,
+            "controller": self.controller,
             "key": str(attempt.key),
             "trigger": attempt.reason.trigger,
             "attempt": attempt.number,
-            "reconcile_id": identity(self._number),
+            "reconcile_id": identity(self.number),
         }
         if self.about is not None and (about := self.about()) is not None:
             fields["k8s_ref"] = about
@@ -139,36 +139,35 @@ class Worker(Generic[K]):
 
     def _begin(self, key: K, reason: Reason, now: float) -> Attempt[K]:
         self._metrics.started(reason.trigger, None if reason.at is None else now - reason.at)
-        return Attempt(
-            key=key,
-            number=self._queue.num_requeues(key) + 1,
-            reason=reason,
-            priority=self._queue.priority(key),
-            started=now,
-            deadline=None if self._timeout is None else now + self._timeout,
-        )
+        queue, timeout = self._queue, self._timeout
+        deadline = None if timeout is None else now + timeout
+        return Attempt(key, queue.num_requeues(key) + 1, reason, queue.priority(key), now, deadline)
 
     def _settle(
         self, attempt: Attempt[K], ending: Ending, result: Result | None, error: BaseException | None, now: float
     ) -> None:
-        settlement, key = TABLE[ending], attempt.key
+        # Nearly all attempts end in the same way; and asking a table by a member of an enum is slow.
+        settlement = _DONE if ending is Ending.DONE else TABLE[ending]
+        key, reason = attempt.key, attempt.reason
         self._metrics.ended(ending, settlement, now - attempt.started)
         if settlement.forget:
             self._queue.forget(key)
             self.notes.recovered(key)
-            if attempt.reason.at is not None and not settlement.is_error:
-                self._metrics.done(attempt.reason.trigger, now - attempt.reason.at)
-        if error is not None and ending in _NOTED:
-            self.notes.failed(key, Failure(repr(error), now))
-        elif ending is Ending.TERMINAL:
-            self.notes.gave_up(key, Failure(repr(error), now))
-        delay = self._requeue(attempt, settlement.requeue, result)
-        self._log(attempt, settlement, error, delay)
+            if reason.at is not None and not settlement.is_error:
+                self._metrics.done(reason.trigger, now - reason.at)
+        if error is not None:
+            if ending in _NOTED:
+                self.notes.failed(key, Failure(repr(error), now))
+            elif ending is Ending.TERMINAL:
+                self.notes.gave_up(key, Failure(repr(error), now))
+        delay = None if settlement.requeue is Requeue.NO else self._requeue(attempt, settlement.requeue, result)
+        if _logger.isEnabledFor(settlement.level):
+            self._log(attempt, settlement, error, delay)
 
     def _requeue(self, attempt: Attempt[K], requeue: Requeue, result: Result | None) -> float | None:
         """Add the key again as the settlement says; gives the seconds until then, None if it is not added."""
         key, priority = attempt.key, attempt.priority
-        if requeue is Requeue.NO or self._queue.shutting_down:
+        if self._queue.shutting_down:
             return None
         if requeue is Requeue.BACK_OFF:
             self.notes.wants_later(key, RETRY)
@@ -186,8 +185,6 @@ class Worker(Generic[K]):
     def _log(
         self, attempt: Attempt[K], settlement: Settlement, error: BaseException | None, delay: float | None
     ) -> None:
-        if not _logger.isEnabledFor(settlement.level):
-            return
         _logger.log(
             settlement.level,
             "%s Controller %s, key %s, attempt %d, next in %s s%s",
