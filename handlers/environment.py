@@ -123,17 +123,19 @@ class ObjectKey(str):
     A string, since its hash is worked out once: a key is looked up some thirty times for each event.
     """
 
-    __slots__ = ("name", "namespace", "resource")
+    __slots__ = ("kind", "name", "namespace", "resource")
 
     resource: Resource
     namespace: str | None
     name: str
+    kind: str
+    """The resource as text: what it is looked up by, since its hash is worked out once, too."""
 
-    def __new__(cls, resource: Resource, namespace: str | None, name: str, text: str = "") -> Self:
-        """Make the key of an object of a resource, whose `repr()` may be given as `text` by who makes many."""
-        place = name if namespace is None else f"{namespace}/{name}"
-        self = super().__new__(cls, f"{text or repr(resource)} {place}")
-        self.resource, self.namespace, self.name = resource, namespace, name
+    def __new__(cls, resource: Resource, namespace: str | None, name: str, kind: str = "") -> Self:
+        """Make the key of an object of a resource, whose `repr()` may be given as `kind` by who makes many."""
+        kind = kind or repr(resource)
+        self = str.__new__(cls, f"{kind} {name}" if namespace is None else f"{kind} {namespace}/{name}")
+        self.resource, self.namespace, self.name, self.kind = resource, namespace, name, kind
         return self
 
 

@@ -121,8 +121,8 @@ class Explainer:
         if len(parts) not in {2, 3} or not all(parts):
             raise ValueError(f"A key is RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME, such as {EXAMPLE}; got {text!r}.")
         name, namespace, wanted = parts[-1], parts[1] if len(parts) == 3 else None, parts[0]
-        served = self.reconciler._informers
-        known = sorted({resource for resource, _ in served}, key=repr)
+        served = self.reconciler._informers.values()
+        known = sorted({informer.resource for informer in served}, key=repr)
         found = [resource for resource in known if wanted.lower() in _names(resource)]
         if not found:
             there = ", ".join(map(repr, known)) or "nothing"
@@ -137,7 +137,7 @@ class Explainer:
         key = ObjectKey(resource, namespace, name)
         informer = self.reconciler._informer(key)
         if informer is None:
-            places = ", ".join(sorted(str(place) for known, place in served if known == resource))
+            places = ", ".join(sorted(str(known.namespace) for known in served if known.resource == resource))
             raise LookupError(f"{resource!r} is not served in the namespace {namespace!r}, only in: {places}.")
         return key, informer
 

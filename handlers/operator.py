@@ -182,7 +182,10 @@ class _Operator:
             self.stage.registry, settings, client, self.lifecycle, self.stage.memo, indices=self.stage.indices
         )
         reconciler = ObjectReconciler(
-            env, lambda key, priority: controller.queue.add(key, priority=priority), authority.gate
+            env,
+            lambda key, priority: controller.queue.add(key, priority=priority),
+            authority.gate,
+            lambda: controller.attempts,
         )
         tasks = Tasks("operator")
         # What other managers own of an object is of no use to handlers, and can be half of it.
@@ -192,10 +195,7 @@ class _Operator:
         if peering is not None:
             authority.heed(peering)
         controller: Controller[ObjectKey] = Controller(
-            CONTROLLER,
-            lambda key, _: reconciler.reconcile(key),
-            concurrency=settings.queueing.worker_limit,
-            gate=authority.gate,
+            CONTROLLER, reconciler.reconcile, concurrency=settings.queueing.worker_limit, gate=authority.gate
         )
         # Handlers that are called now would wait for a connection later, and hold on to their objects meanwhile.
         controller.pace(lambda: client.room(CROWDED_SECONDS))

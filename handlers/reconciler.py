@@ -6,16 +6,17 @@ of one object ever runs beside anything else of it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from itertools import islice
 from typing import Any
 
 from ..client.objects import Object
-from ..client.resources import Key, Resource
+from ..client.resources import Key
 from ..controller.gating.gates import AlwaysOpen, Gate
 from ..controller.result import Result
 from ..controller.watching import BACKLOG_PRIORITY
-from ..informers.deltas import Delta, DeltaKind
+from ..informers.deltas import DELETED, SYNCED, Delta
 from ..informers.informer import Informer
 from .background.background import NOBODY, Background
 from .background.memories import Memory
@@ -42,10 +43,10 @@ logger = logging.getLogger(__name__)
 class ObjectReconciler:
     """The reconciler behind all decorators: from a key to the handlers' calls and the object's patch.
 
-    `wake` asks for an attempt of a key soon, at a priority. While the `gate` is closed nothing is asked for and nothing is
-    shown to handlers; only the indices are kept filled, by the `keeper`, if there are any. Whoever runs the reconciler
-    tells the `barrier` what is to be indexed before handlers run, calls `start`, `closed` and `begin_term`, and stops the
-    `background` and then the reconciler.
+    `wake` asks for an attempt of a key soon, at a priority; `attempts` are those that run now. While the `gate` is closed
+    nothing is asked for and nothing is shown to handlers; only the indices are kept filled, by the `keeper`, if there are any.
+    Whoever runs the reconciler tells the `barrier` what is to be indexed before handlers run, calls `start`, `closed` and
+    `begin_term`, and stops the `background` and then the reconciler.
     """
 
     def __init__(
@@ -53,8 +54,10 @@ class ObjectReconciler:
         env: Environment,
         wake: Callable[[ObjectKey, int], None],
         gate: Gate = AlwaysOpen(),  # noqa: B008 - has no state
+        attempts: Callable[[], Mapping[ObjectKey, asyncio.Task[Any]]] = dict,
     ) -> None:
         self._env = env
+        self._attempts = attempts
         self._gate = gate
         self._ask_for = wake
         self.background = Background(
@@ -63,12 +66,12 @@ class ObjectReconciler:
         self.barrier = Barrier[ObjectKey](lambda key: self._wake(key, BACKLOG_PRIORITY), needed=bool(env.indices))
         self._indexing = Indexing(env)
         self.keeper = Keeper(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
-        self._informers: dict[tuple[Resource, str | None], Informer] = {}
+        # By their resources, as text, and namespaces.
+        self._informers: dict[tuple[str, str | None], Informer] = {}
         self._turns = Turns[Hashable]()
         self._backlogs: dict[ObjectKey, Backlog] = {}
         self.collapsed = 0
         """Raw events that were not shown to handlers because too many waited."""
-        self._attempts: dict[asyncio.Task[Any], ObjectKey] = {}
         # Of which own write the watch has not told yet, and until when (loop time) it is awaited.
         self._untold: dict[ObjectKey, tuple[str, float]] = {}
 
@@ -91,19 +94,19 @@ class ObjectReconciler:
 
         `is_open` tells whether the keys are taken: the gate is open, and the copy is as new as what a predecessor wrote.
         """
-        resource = informer.resource
-        self._informers[resource, informer.namespace] = informer
-        self._env.serve(known for known, _ in self._informers)
+        resource, kind = informer.resource, repr(informer.resource)
+        self._informers[kind, informer.namespace] = informer
+        self._env.serve(known.resource for known in self._informers.values())
         takes = is_open or (lambda: self._gate.is_open)
         interest = self._env.registry.handles(resource)
-        raw, text = interest.watching or interest.indexing, repr(resource)
+        raw = interest.watching or interest.indexing
 
         def trigger(delta: Delta) -> Iterable[ObjectKey]:
-            gone = delta.kind is DeltaKind.DELETED
-            if delta.kind is DeltaKind.SYNCED or (delta.echo and not gone and not raw and not interest.spawning):
+            gone = delta.kind is DELETED
+            if delta.kind is SYNCED or (delta.echo and not gone and not raw and not interest.spawning):
                 return ()
             obj = delta.object
-            key = ObjectKey(resource, obj.namespace, obj.name, text)
+            key = ObjectKey(resource, obj.namespace, obj.name, kind)
             if not takes():
                 self._overlook(key, delta, indexing=interest.indexing)
                 return ()
@@ -139,7 +142,7 @@ class ObjectReconciler:
             if delta.initial:
                 self.barrier.found(key)
             self.keeper.take(key, delta)
-        elif delta.kind is DeltaKind.DELETED:
+        elif delta.kind is DELETED:
             self._part(delta.object)
         else:
             self.background.show(delta.object)
@@ -152,7 +155,7 @@ class ObjectReconciler:
             is_indexed = self._env.registry.handles(key.resource).indexing and self.keeper is not None
             shown, new = backlog.drain()
             for delta in shown if is_indexed else [*shown, *new]:
-                if delta.kind is DeltaKind.DELETED:
+                if delta.kind is DELETED:
                     self._part(delta.object)
             if is_indexed:
                 for delta in new:
@@ -175,8 +178,8 @@ class ObjectReconciler:
 
     def dismiss(self, informer: Informer) -> None:
         """Take a resource out of service; what waits for its objects is dropped."""
-        self._informers.pop((informer.resource, informer.namespace), None)
-        self._env.serve(known for known, _ in self._informers)
+        self._informers.pop((repr(informer.resource), informer.namespace), None)
+        self._env.serve(known.resource for known in self._informers.values())
 
         def is_gone(key: ObjectKey) -> bool:
             return key.resource == informer.resource and informer.namespace in {None, key.namespace}
@@ -198,44 +201,40 @@ class ObjectReconciler:
 
     # What is done about it: called by the controller, one attempt of a key at a time.
 
-    async def reconcile(self, key: ObjectKey) -> Result | None:
+    def reconcile(self, key: ObjectKey) -> Coroutine[Any, Any, Result | None]:
         """Make one attempt for an object; says when the next is due, if any is without a change of the object.
 
         Errors of handlers are outcomes and never leave this method. Other errors (the server's, or ours) throttle this
         one object as `settings.queueing.error_delays` say.
         """
-        informer, task = self._informer(key), asyncio.current_task()
-        if informer is None or task is None:
-            return None
-        interest = self._env.registry.handles(key.resource)
-        self._attempts[task] = key
-        try:
-            if not self._env.has_versions(key.resource):
-                return await self._in_turn(key, informer, interest)
-            # Of several served versions of one object, only one at a time is worked on.
-            async with self._turns.of((key.resource.group, key.resource.plural, key.namespace, key.name)):
-                return await self._in_turn(key, informer, interest)
-        finally:
-            del self._attempts[task]
+        informer, interest = self._informer(key), self._env.registry.handles(key.resource)
+        if informer is None:
+            return _nothing()
+        if (self.keeper is not None and interest.indexing) or self._env.has_versions(key.resource):
+            return self._in_turn(key, informer, interest)
+        return self._attempt(key, informer, interest)
 
     async def _in_turn(self, key: ObjectKey, informer: Informer, interest: Interest) -> Result | None:
-        if self.keeper is None or not interest.indexing:
-            return await self._attempt(key, informer, interest)
-        async with self.keeper.turn(key):
+        async with AsyncExitStack() as turns:
+            if self._env.has_versions(key.resource):
+                # Of several served versions of one object, only one at a time is worked on.
+                place = (key.resource.group, key.resource.plural, key.namespace, key.name)
+                await turns.enter_async_context(self._turns.of(place))
+            if self.keeper is not None and interest.indexing:
+                await turns.enter_async_context(self.keeper.turn(key))
             return await self._attempt(key, informer, interest)
 
     @property
     def running(self) -> dict[asyncio.Task[Any], str]:
         """The tasks in which handlers run now, daemons and timers included, and how people know them."""
-        attempts = {task: f"the handlers of {key}" for task, key in self._attempts.items()}
+        attempts = {task: f"the handlers of {key}" for key, task in self._attempts().items()}
         return {**attempts, **self.background.running}
 
     async def _attempt(self, key: ObjectKey, informer: Informer, interest: Interest) -> Result | None:
         memories, store, name = self._env.memories, informer.store, (key.namespace, key.name)
         obj = store.get(name)
         memory = memories.find(obj.identity) if obj is not None else None
-        wait = 0.0 if memory is None or memory.throttled_until is None else self._throttled(memory, obj)
-        if wait > 0:
+        if memory is not None and memory.throttled_until is not None and (wait := self._throttled(memory, obj)) > 0:
             return Result(after=wait)
         delay: float | None = None
         try:
@@ -247,7 +246,12 @@ class ObjectReconciler:
                 obj = store.get(name)
             if obj is not None:
                 ahead = self._ahead(obj, key, informer) if interest.watching or interest.indexing else 0.0
-                delay = ahead or await self._advance(obj, key, informer, interest)
+                if ahead:
+                    delay = ahead
+                elif interest.changing or interest.spawning:
+                    delay = await self._advance(obj, key, informer, interest)
+                elif (known := memories.find(obj.identity)) is not None and known.unwritten:
+                    await write_left(obj, self._place(key, informer), known, self._env)
             if interest.indexing and (latest := store.get(name)) is not None:
                 delay = _sooner(delay, await self._indexing.retry(latest, key.resource))
         except Exception as exc:
@@ -255,10 +259,11 @@ class ObjectReconciler:
                 raise
             return Result(after=self._throttle(obj, exc), error=exc)
         if obj is not None:
-            memory = memories.find(obj.identity)
+            uid = obj.identity
+            memory = memories.find(uid)
             if memory is not None:
                 memory.failures, memory.error = 0, None
-            memories.rest(obj.identity, self._env.memo)
+            memories.rest(uid, self._env.memo)
         return None if delay is None else Result(after=delay)
 
     async def _pass_barrier(self, key: ObjectKey, interest: Interest) -> bool:
@@ -276,21 +281,21 @@ class ObjectReconciler:
 
     async def _drain(self, key: ObjectKey, backlog: Backlog, interest: Interest) -> None:
         """Index and show all waiting raw events; what handlers want written waits in the memory of the object they saw."""
-        while len(backlog):
+        while backlog.deltas:
             is_indexed = backlog.ahead > 0
             delta = backlog.take()
             if interest.indexing and not is_indexed:
                 await self._indexing.take(delta, key.resource)
             if interest.watching and self._gate.is_open:
                 await show(delta, key.resource, self._env)
-            if delta.kind is DeltaKind.DELETED:
+            if delta.kind is DELETED:
                 self._untold.pop(key, None)
                 self._part(delta.object, told=interest.changing)
         if self._backlogs.get(key) is backlog:
             del self._backlogs[key]
 
     def _informer(self, key: ObjectKey) -> Informer | None:
-        return self._informers.get((key.resource, key.namespace)) or self._informers.get((key.resource, None))
+        return self._informers.get((key.kind, None)) or self._informers.get((key.kind, key.namespace))
 
     def _latest(self, key: ObjectKey) -> Object | None:
         informer = self._informer(key)
@@ -325,11 +330,6 @@ class ObjectReconciler:
         return max(0.0, deadline - now)
 
     async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
-        if not (interest.changing or interest.spawning):
-            known = self._env.memories.find(obj.identity)
-            if known is not None and known.unwritten:
-                await write_left(obj, self._place(key, informer), known, self._env)
-            return None
         place, memory = self._place(key, informer), self._env.memories.recall(obj.identity)
         aspect = memory.aspect(place.resource.version)
         if aspect.leaving and obj.metadata().deletion_timestamp is None:
@@ -373,6 +373,10 @@ class ObjectReconciler:
 
     def _logger(self, obj: Object) -> ObjectLogger:
         return ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
+
+
+async def _nothing() -> None:
+    """The attempt of a key whose resource is not served any more."""
 
 
 def _sooner(delay: float | None, other: float | None) -> float | None:
