@@ -225,16 +225,16 @@ class _Operator:
                 raise_flag(self.ready_flag)
                 await self.wish.wait()
         finally:
-            # Daemons first: what they leave at their ends is written where their objects are still known.
+            # Daemons first: what they leave is written where their objects are still known. Then all attempts have one time together.
             await reconciler.background.stop()
             await observation.stop()
-            await controllers.stop(settings.queueing.exit_timeout)
-            await controller.stop(settings.queueing.exit_timeout)
+            grace = settings.queueing.exit_timeout
+            await asyncio.gather(controllers.stop(grace), controller.stop(grace))
             await reconciler.stop()
-            await tasks.stop(settings.queueing.exit_timeout)
+            await tasks.stop(grace)
             await authority.retire()
             if peering is not None:
-                await peering.stop(settings.queueing.exit_timeout)
+                await peering.stop(grace)
             await factory.stop()
 
     async def _begin(

@@ -121,10 +121,14 @@ def _unwritable(call: Call) -> list[Unwritable]:
 def _insist_on_writable(call: Call) -> None:
     """Raise what is wrong with the patch of a handler that has returned: it has not done what it seems to have done."""
     unwritable = _unwritable(call)
-    for other in unwritable[1:]:
-        call.cause.logger.error("%s left what cannot be written. %s", outcomes.label(call.spec), other)
     if unwritable:
+        _tell(call, unwritable[1:])
         raise unwritable[0].with_traceback(None) from None
+
+
+def _tell(call: Call, unwritable: Sequence[Unwritable]) -> None:
+    for one in unwritable:
+        call.cause.logger.error("%s left what cannot be written. %s", outcomes.label(call.spec), one)
 
 
 def accuse(frames: Sequence[FrameType]) -> Blame | None:
@@ -156,8 +160,7 @@ def kwargs(call: Call, now: datetime) -> dict[str, Any]:
 
 def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> tuple[Outcome, str]:
     """The outcome of an attempt that raised, and its name in the statistics."""
-    for unwritable in _unwritable(call):
-        call.cause.logger.error("%s left what cannot be written. %s", outcomes.label(call.spec), unwritable)
+    _tell(call, _unwritable(call))
     known = _known(call, settings, clock.now())
     outcome = _report(call, outcomes.fail(call.spec, exc, known, subrefs), exc)
     if not outcome.final:

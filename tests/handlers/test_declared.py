@@ -13,7 +13,7 @@ from ctl.handlers.declared import declared
 from ctl.workqueue import Exponential
 
 from .pages import Site
-from .world import KEX, PLAIN, Calls, World, a_world, crd, rest
+from .world import KEX, PLAIN, Calls, World, a_world, crd, quick, rest
 
 pytestmark = pytest.mark.virtual_time
 
@@ -56,6 +56,29 @@ async def test_handlers_and_controllers_run_side_by_side_and_hear_of_each_other(
             if request.path.endswith("/kopfexamples") and "watch" in request.query
         ]
         assert len(watches) == 1
+
+
+async def test_at_the_end_handlers_and_controllers_have_the_same_time_and_not_one_after_the_other(
+    world: World, calls: Calls
+) -> None:
+    @ctl.on.create(KEX.plural, id="endless")
+    async def endless(**_: Any) -> None:
+        calls("handler", {})
+        await asyncio.Event().wait()
+
+    @ctl.declare
+    @ctl.controller("kopfexamples.kopf.dev").reconciles
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+        calls("reconcile", {})
+        await asyncio.Event().wait()
+
+    settings = quick()
+    settings.queueing.exit_timeout = 20
+    async with world.running(settings=settings):
+        await world.create()
+        await world.until(lambda: set(calls.names) == {"handler", "reconcile"})
+        began = asyncio.get_running_loop().time()
+    assert 20 <= asyncio.get_running_loop().time() - began < 30
 
 
 async def test_a_controller_waits_for_its_resource_and_holds_up_nobody(calls: Calls) -> None:
