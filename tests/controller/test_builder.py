@@ -160,6 +160,8 @@ async def test_other_resources_predicates_and_options(client: Client) -> None:
             "metadata": {"name": "s", "namespace": "default", "labels": {"belongs-to": "d"}},
         }
         await client.create(SECRETS, secret)
+        # Not both at once: of two changes before an attempt only the first is its reason.
+        await asyncio.sleep(1)
         await client.create(DEPLOYMENTS, _deployment("d", 1))
         await asyncio.sleep(1)
         count = len(seen)
