@@ -10,9 +10,10 @@ import pytest
 from ctl.client.resources import Resource
 from ctl.handlers import hierarchies as h
 from ctl.handlers.causation.causes import Activity, ActivityCause, SpawningCause
-from ctl.handlers.causation.current import handling
 from ctl.handlers.causation.patch import Patch
 from ctl.handlers.causation.views import Body
+
+from .causes import handling
 
 OWNER = Body(
     {

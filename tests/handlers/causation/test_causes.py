@@ -16,7 +16,6 @@ from ctl.handlers.causation.causes import (
     WatchingCause,
     WebhookCause,
 )
-from ctl.handlers.causation.current import current_cause, handling
 from ctl.handlers.causation.diffs import diff
 from ctl.handlers.causation.memos import Memo
 from ctl.handlers.causation.patch import Patch
@@ -105,15 +104,6 @@ def test_reasons_are_words() -> None:
     assert [str(reason) for reason in Reason] == ["create", "update", "delete", "resume", "noop", "free", "gone"]
     kopfs, ours = ["startup", "cleanup", "authentication", "probe"], ["leading", "standby"]
     assert [f"{activity}" for activity in Activity] == [*kopfs, *ours]
-
-
-def test_the_current_cause_is_known_inside_of_its_block_only() -> None:
-    outer, inner = SpawningCause(**common()), SpawningCause(**common())
-    with handling(outer):
-        with handling(inner):
-            assert current_cause.get() is inner
-        assert current_cause.get() is outer
-    assert current_cause.get(None) is None
 
 
 def test_memos_are_dicts_with_attributes() -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from ctl import on
 from ctl.handlers.causation.causes import ChangingCause
-from ctl.handlers.causation.current import handling
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.declaration.specs import Spec
 from ctl.handlers.declaration.subregistry import SubRegistry, current_subregistry
+
+from ..causes import handling
 
 Changing = Callable[..., ChangingCause]
 

@@ -1,0 +1,38 @@
+import logging
+from typing import Any
+
+import pytest
+
+from ctl.handlers.causation.causes import Activity, ActivityCause
+from ctl.handlers.causation.current import current_cause
+from ctl.handlers.declaration.specs import ActivitySpec, HandlerId
+from ctl.handlers.execution.attempts import Call, attempt
+from ctl.handlers.execution.progression import Progress
+from ctl.handlers.settings import OperatorSettings
+from ctl.runtime import clock
+
+
+def _call(fn: Any) -> Call:
+    cause = ActivityCause(logger=logging.getLogger("some"), memo=None, activity=Activity.PROBE, settings=None)
+    return Call(ActivitySpec(id=HandlerId("id"), fn=fn, activity=Activity.PROBE), cause, Progress(clock.now()))
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no")], ids=["returns", "raises"])
+async def test_the_current_cause_is_known_while_its_handler_runs_and_that_of_the_outer_one_is_back_afterwards(
+    error: Exception | None,
+) -> None:
+    seen = list[Any]()
+
+    async def inner(**_: Any) -> None:
+        seen.append(current_cause.get())
+        if error is not None:
+            raise error
+
+    async def outer(**_: Any) -> None:
+        await attempt(inside, OperatorSettings())
+        seen.append(current_cause.get())
+
+    inside, outside = _call(inner), _call(outer)
+    await attempt(outside, OperatorSettings(), after=outer)
+    assert seen == [inside.cause, outside.cause] * 2
+    assert current_cause.get(None) is None
