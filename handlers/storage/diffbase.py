@@ -41,15 +41,18 @@ class DiffBaseStorage(KeyMarking, StanzaCleaning, metaclass=ABCMeta):
         kept = {key: copy(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
         if kept:
             essence["metadata"] = kept
-            marked = self.detect_marked_prefixes(kept.get("annotations", ()))
-            foreign = {key for key in kept.get("annotations", ()) if "/" in key and key.split("/", 1)[0] in marked}
+        if "annotations" in kept:
+            annotations = kept["annotations"]
+            marked = self.detect_marked_prefixes(annotations)
+            foreign = {key for key in annotations if "/" in key and key.split("/", 1)[0] in marked} if marked else set()
             self.remove_annotations(essence, foreign | {_LAST_APPLIED})
         for spec in _listed(extra_fields):
             path = parse_field(spec)
             value = resolve(body, path, _ABSENT)
             if path and value is not _ABSENT:
                 ensure(essence, path, copy(value))
-        self.remove_empty_stanzas(essence)
+        if "metadata" in essence or "status" in essence:
+            self.remove_empty_stanzas(essence)
         for spec in _listed(self.ignored_fields):
             remove(essence, parse_field(spec))
         return essence
@@ -91,6 +94,8 @@ class AnnotationsDiffBaseStorage(KeyForming, DiffBaseStorage):
     def fetch(self, *, body: Body) -> BodyEssence | None:
         """The essence in the annotation. Raises StoredStateError when that is no JSON object."""
         annotations = body.metadata.annotations
+        if not annotations:
+            return None
         for key in self.usable_keys(self.key, body=body):
             text = annotations.get(key)
             if text is not None:
@@ -103,7 +108,7 @@ class AnnotationsDiffBaseStorage(KeyForming, DiffBaseStorage):
         """Put the annotation into the patch, whatever the object has now."""
         text = _encoded(essence) + "\n"
         for key in self.usable_keys(self.key, body=body):
-            patch.metadata.annotations[key] = text
+            ensure(patch, ("metadata", "annotations", key), text)
         self.store_marker(prefix=self.prefix, body=body, patch=patch)
 
 

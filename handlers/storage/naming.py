@@ -8,7 +8,8 @@ import base64
 import hashlib
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ..causation.patch import Patch
@@ -21,6 +22,8 @@ LONGEST_NAME = 63
 _MARKER = "kopf-managed"
 _ACCEPTED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _REFUSED = re.compile(r"[^-A-Za-z0-9_.]")
+_FORMING = ("make_keys", "make_v2_key", "make_v1_key", "make_safe_key", "make_suffix", "_repaired")
+"""By what names are formed, as far as it depends on nothing but the raw key, the prefix and `v1`."""
 
 
 class StoredStateError(ValueError):
@@ -40,6 +43,12 @@ class KeyForming:
 
     prefix: str
     v1: bool
+    _forms_otherwise = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """See whether names are formed as here, so that each needs to be formed only once."""
+        super().__init_subclass__(**kwargs)
+        cls._forms_otherwise = any(getattr(cls, name) is not getattr(KeyForming, name) for name in _FORMING)
 
     def __init__(self, *, prefix: str | None = DEFAULT_PREFIX, v1: bool = True) -> None:
         """Take a prefix (a DNS name) for all keys; `v1` also writes the older form of long keys.
@@ -63,11 +72,12 @@ class KeyForming:
         older = self.make_v1_key(marked) if self.v1 else newer
         return [newer] if older == newer else [newer, older]
 
-    def usable_keys(self, key: str, *, body: Mapping[str, Any]) -> list[str]:
+    def usable_keys(self, key: str, *, body: Mapping[str, Any]) -> Sequence[str]:
         """The keys to read and write: those of `make_keys` that the API accepts; one of ours when it accepts none."""
+        if not self._forms_otherwise:
+            return _formed(self.prefix, self.v1, self.mark_key(key, body=body))
         keys = self.make_keys(key, body=body)
-        usable = [made for made in keys if _ACCEPTED.fullmatch(made.rpartition("/")[2])]
-        return usable or [self._repaired(self.mark_key(key, body=body))]
+        return _accepted(keys) or [self._repaired(self.mark_key(key, body=body))]
 
     def mark_key(self, key: str, *, body: Mapping[str, Any]) -> str:
         """Tell a ReplicaSet of a Deployment from the Deployment: Kubernetes copies annotations from that to this."""
@@ -109,19 +119,30 @@ class KeyForming:
         return f"{self.prefix}/{name}{suffix}"
 
 
+# Asked for several times for each object. Ids are few, unless sub-handlers have an id for each item of something.
+@lru_cache(maxsize=1024)
+def _formed(prefix: str, v1: bool, marked: str) -> tuple[str, ...]:
+    # Not by the constructor: it has warned of a long prefix already.
+    forming = object.__new__(KeyForming)
+    forming.prefix, forming.v1 = prefix, v1
+    return tuple(_accepted(forming.make_keys(marked)) or [forming._repaired(marked)])
+
+
+def _accepted(keys: Iterable[str]) -> list[str]:
+    return [made for made in keys if _ACCEPTED.fullmatch(made.rpartition("/")[2])]
+
+
 class KeyMarking:
     """Marks the annotations of operators, so that operators with other prefixes ignore them in their diffs."""
 
     @staticmethod
     def store_marker(*, prefix: str, body: Mapping[str, Any], patch: Patch) -> None:
         """Say that annotations with this prefix are an operator's. Prefixes that start with `kopf.` are known anyway."""
+        if prefix.startswith("kopf."):
+            return
         marker = f"{prefix}/{_MARKER}"
         annotations = patch.metadata.annotations
-        if (
-            not prefix.startswith("kopf.")
-            and marker not in Body(body).metadata.annotations
-            and marker not in annotations
-        ):
+        if marker not in Body(body).metadata.annotations and marker not in annotations:
             annotations[marker] = "yes"
 
     @staticmethod
@@ -150,11 +171,13 @@ class StanzaCleaning:
     @staticmethod
     def remove_empty_stanzas(essence: BodyEssence) -> None:
         """Remove the annotations, the labels, the metadata and the status where they are empty."""
-        metadata = essence.get("metadata")
-        if isinstance(metadata, dict):
-            empty = [key for key in ("annotations", "labels") if key in metadata and not metadata[key]]
-            if empty:
-                metadata = essence["metadata"] = {key: metadata[key] for key in metadata if key not in empty}
-        for key in ("metadata", "status"):
-            if key in essence and not essence[key]:
-                del essence[key]
+        if "metadata" in essence:
+            metadata = essence["metadata"]
+            if isinstance(metadata, dict):
+                empty = [key for key in ("annotations", "labels") if key in metadata and not metadata[key]]
+                if empty:
+                    metadata = essence["metadata"] = {key: metadata[key] for key in metadata if key not in empty}
+            if not metadata:
+                del essence["metadata"]
+        if "status" in essence and not essence["status"]:
+            del essence["status"]

@@ -114,6 +114,8 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
 
     def purge(self, *, key: str, body: Body, patch: Patch) -> None:
         """Remove the annotation."""
+        if not (patch.get("metadata") or body.metadata.annotations):
+            return
         for name in self.usable_keys(key, body=body):
             _discard(("metadata", "annotations", name), body, patch)
 
@@ -135,6 +137,8 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
         """The essence without all annotations with this prefix."""
+        if "metadata" not in essence and "status" not in essence:
+            return essence
         cleared = dict(essence)
         annotations = (cleared.get("metadata") or {}).get("annotations") or {}
         own = f"{self.prefix}/"
@@ -205,8 +209,11 @@ class StatusProgressStorage(ProgressStorage):
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
         """The essence without the field."""
-        cleared = _unshared(essence, self.field)
-        remove(cleared, self.field)
+        field = self.field
+        if field[0] not in essence and "metadata" not in essence and "status" not in essence:
+            return essence
+        cleared = _unshared(essence, field)
+        remove(cleared, field)
         self.remove_empty_stanzas(cleared)
         return cleared
 

@@ -67,6 +67,26 @@ def test_ids_that_kopf_cannot_store_get_names_of_their_own(key: str) -> None:
     assert made != forming.usable_keys(f"{key}2", body=Body({}))[0]
 
 
+class Shouting(KeyForming):
+    """Forms names in a way of its own."""
+
+    @staticmethod
+    def make_safe_key(key: str) -> str:
+        return key.upper()
+
+
+def test_whoever_forms_names_otherwise_is_asked_for_them() -> None:
+    assert KeyForming(prefix=OWN).usable_keys("fn", body=Body({})) == (f"{OWN}/fn",)
+    assert Shouting(prefix=OWN).usable_keys("fn", body=Body({})) == [f"{OWN}/FN"]
+
+
+def test_a_prefix_may_be_exchanged() -> None:
+    forming = KeyForming(prefix="first.example.com")
+    before = forming.usable_keys("fn", body=Body({}))
+    forming.prefix = "other.example.com"
+    assert (*before, *forming.usable_keys("fn", body=Body({}))) == ("first.example.com/fn", "other.example.com/fn")
+
+
 @pytest.mark.parametrize(
     ("raw", "marked"),
     [
