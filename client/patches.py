@@ -39,9 +39,9 @@ def copy(value: Any) -> Any:
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """Apply a merge patch (RFC 7386): maps merge, None deletes a key, anything else replaces."""
-    if not isinstance(patch, Mapping):
+    if not isinstance(patch, (dict, Mapping)):
         return copy(patch)
-    result = dict(target) if isinstance(target, Mapping) else {}
+    result = dict(target) if isinstance(target, (dict, Mapping)) else {}
     untouched = result.keys() - patch.keys()
     for key in untouched:
         result[key] = copy(result[key])
@@ -64,7 +64,7 @@ def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
         if value is None:
             continue
         before = old.get(key)
-        if isinstance(value, Mapping) and isinstance(before, Mapping):
+        if isinstance(value, (dict, Mapping)) and isinstance(before, (dict, Mapping)):
             inner = merge_diff(before, value)
             if inner:
                 patch[key] = inner
@@ -97,7 +97,7 @@ def pointer(path: Sequence[str | int]) -> str:
 
 def is_same(one: Any, two: Any) -> bool:
     """Whether two JSON values are equal as JSON: true is not 1, and absence is not told from None at the top."""
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
+    if isinstance(one, (dict, Mapping)) and isinstance(two, (dict, Mapping)):
         return one.keys() == two.keys() and all(is_same(one[key], two[key]) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
         return len(one) == len(two) and all(map(is_same, one, two))
@@ -105,7 +105,7 @@ def is_same(one: Any, two: Any) -> bool:
 
 
 def _diff(path: tuple[str | int, ...], old: Any, new: Any) -> Iterator[Operation]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
+    if isinstance(old, (dict, Mapping)) and isinstance(new, (dict, Mapping)):
         for key in old:
             if key in new:
                 yield from _diff((*path, key), old[key], new[key])

@@ -110,8 +110,8 @@ _NORMALISED = frozenset({("metadata", "annotations"), ("metadata", "labels"), ("
 def _unfulfilled(patch: Mapping[str, Any], found: Any, path: FieldPath) -> Iterator[DiffItem]:
     for key, wanted in patch.items():
         where = (*path, key)
-        there = found.get(key) if isinstance(found, Mapping) else None
-        if isinstance(wanted, Mapping):
+        there = found.get(key) if isinstance(found, (dict, Mapping)) else None
+        if isinstance(wanted, (dict, Mapping)):
             if wanted and not (there is None and all(value is None for value in wanted.values())):
                 yield from _unfulfilled(wanted, there, where)
         elif wanted is None and there is not None:
@@ -129,7 +129,7 @@ def _differences(a: Any, b: Any, path: FieldPath) -> Iterator[DiffItem]:
         yield DiffItem(DiffOperation.ADD, path, None, b)
     elif b is None:
         yield DiffItem(DiffOperation.REMOVE, path, a, None)
-    elif isinstance(a, Mapping) and isinstance(b, Mapping):
+    elif isinstance(a, (dict, Mapping)) and isinstance(b, (dict, Mapping)):
         for key, value in b.items():
             if key not in a:
                 yield from _differences(None, value, (*path, key))

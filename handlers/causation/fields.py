@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from .views import Body
+
 FieldPath: TypeAlias = tuple[str, ...]
 """Where in an object a value is, as keys of nested mappings; the empty path is the whole object."""
 
@@ -27,8 +29,11 @@ def parse_field(spec: FieldSpec) -> FieldPath:
 
 def resolve(value: Any, path: FieldPath, default: Any = None) -> Any:
     """The value at a path, or the default when a key is absent or something on the way is no mapping."""
+    # What is a dict mostly is asked for first: whether something is a Mapping is a slow question, and views are slow to look into.
+    if type(value) is Body:
+        value = value._data
     for key in path:
-        if not isinstance(value, Mapping) or key not in value:
+        if not isinstance(value, (dict, Mapping)) or key not in value:
             return default
         value = value[key]
     return value

@@ -154,7 +154,7 @@ def lay_over(raw: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
     """
     changes = {key: value for key, value in patch.items() if value != {} or key not in _AUTOMATIC}
     metadata = changes.get("metadata")
-    if isinstance(metadata, Mapping) and any(metadata.get(key) == {} for key in _AUTOMATIC_META):
+    if isinstance(metadata, (dict, Mapping)) and any(metadata.get(key) == {} for key in _AUTOMATIC_META):
         changes["metadata"] = {
             key: value for key, value in metadata.items() if value != {} or key not in _AUTOMATIC_META
         }
@@ -180,7 +180,7 @@ _AUTOMATIC_META = frozenset({"labels", "annotations"})
 def _merge(target: dict[str, Any], later: Mapping[str, Any]) -> None:
     for key, value in later.items():
         known = target.get(key)
-        if isinstance(known, dict) and isinstance(value, Mapping):
+        if isinstance(known, dict) and isinstance(value, (dict, Mapping)):
             _merge(known, value)
         else:
             target[key] = copy(value)

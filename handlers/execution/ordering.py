@@ -50,7 +50,7 @@ def part(patch: Mapping[str, Any], annotations: Collection[str], fields: Iterabl
     paths: list[FieldPath] = [("metadata", "annotations", name) for name in annotations]
     for path in fields:
         found = resolve(patch, path, _ABSENT)
-        if isinstance(found, Mapping):
+        if isinstance(found, (dict, Mapping)):
             paths += [(*path, key) for key in found]
         elif found is not _ABSENT:
             paths.append(path)

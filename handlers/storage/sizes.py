@@ -56,13 +56,13 @@ def _annotations(body: Mapping[str, Any]) -> Mapping[str, str | None]:
 def _leaves(patch: Mapping[str, Any], path: FieldPath = ()) -> list[FieldPath]:
     found: list[FieldPath] = []
     for key, value in patch.items():
-        found += _leaves(value, (*path, key)) if isinstance(value, Mapping) else [(*path, key)]
+        found += _leaves(value, (*path, key)) if isinstance(value, (dict, Mapping)) else [(*path, key)]
     return found
 
 
 def _leaves_size(patch: Mapping[str, Any]) -> int:
     return sum(
-        len(key) + (_leaves_size(value) if isinstance(value, Mapping) else _stored_size(value))
+        len(key) + (_leaves_size(value) if isinstance(value, (dict, Mapping)) else _stored_size(value))
         for key, value in patch.items()
     )
 
