@@ -56,6 +56,24 @@ class Interest(NamedTuple):
         return self.indexing and not (self.watching or self.changing or self.spawning)
 
 
+@dataclass(slots=True)
+class _Regard:
+    """What the handlers declared have to do with one resource, whatever happens to its objects."""
+
+    resource: Resource
+    interest: Interest
+    changing: tuple[ChangingSpec, ...]
+    ids: tuple[HandlerId, ...]
+    """Those of the handlers of changes, each once."""
+    is_unique: bool
+    """Whether none of the handlers of changes was declared twice."""
+    guards: tuple[ChangingSpec, ...]
+    """The handlers of changes that deletions wait for."""
+    spawning: tuple[SpawningSpec, ...]
+    fields: frozenset[FieldPath]
+    may_let_go: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Review:
     """What an admission request asks about: None and empty mean any."""
@@ -78,7 +96,9 @@ class OperatorRegistry:
         self._spawning: Family[SpawningSpec] = Family()
         self._webhooks: Family[WebhookSpec] = Family()
         # Asked for several times at each event; forgotten when a handler is declared.
-        self._interests: dict[Resource, tuple[Resource, Interest]] = {}
+        self._regards: dict[Resource, _Regard] = {}
+        # The one asked for last: mostly it is asked for again.
+        self._latest: _Regard | None = None
         self._passed_over: Mapping[Selector, frozenset[Resource]] = {}
 
     @property
@@ -88,7 +108,7 @@ class OperatorRegistry:
 
     def append(self, spec: Spec) -> None:
         """Take one more handler. Raises TypeError for a kind that is not known."""
-        self._interests.clear()
+        self._forget_regards()
         match spec:
             case ActivitySpec():
                 self._activities.append(spec)
@@ -130,9 +150,9 @@ class OperatorRegistry:
         """
         if cause.reason not in _HANDLED:
             return []
-        return deduplicated(
-            spec for spec in self._changing.of(cause.resource) if _is_due(spec, cause) and match(spec, cause)
-        )
+        regard = self._regard(cause.resource)
+        specs = [spec for spec in regard.changing if _is_due(spec, cause) and match(spec, cause)]
+        return specs if regard.is_unique else deduplicated(specs)
 
     def reviewing(self, cause: ResourceCause, review: Review) -> list[WebhookSpec]:
         """The admission handlers that a request is for. `operations` are the server's business: it filters by them."""
@@ -149,17 +169,42 @@ class OperatorRegistry:
 
     def handles(self, resource: Resource) -> Interest:
         """Which kinds of handlers there are for a resource."""
-        known = self._interests.get(resource)
+        return self._regard(resource).interest
+
+    def _regard(self, resource: Resource) -> _Regard:
+        known = self._latest
+        if known is not None and known.resource is resource:
+            return known
+        known = self._regards.get(resource)
         # Equal resources can differ in what selectors look at.
-        if known is None or known[0] is not resource:
-            interest = Interest(
+        if known is None or (known.resource is not resource and vars(known.resource) != vars(resource)):
+            known = self._regards[resource] = self._regard_anew(resource)
+        self._latest = known
+        return known
+
+    def _regard_anew(self, resource: Resource) -> _Regard:
+        changing, spawning = self._changing.of(resource), self._spawning.of(resource)
+        guards = tuple(spec for spec in changing if spec.requires_finalizer)
+        return _Regard(
+            resource,
+            Interest(
                 watching=bool(self._watching.of(resource)),
                 indexing=bool(self._indexing.of(resource)),
-                changing=bool(self._changing.of(resource)),
-                spawning=bool(self._spawning.of(resource)),
-            )
-            known = self._interests[resource] = (resource, interest)
-        return known[1]
+                changing=bool(changing),
+                spawning=bool(spawning),
+            ),
+            changing,
+            ids=tuple(dict.fromkeys(spec.id for spec in changing)),
+            is_unique=len({spec.identity for spec in changing}) == len(changing),
+            guards=guards,
+            spawning=spawning,
+            fields=self._watching.fields(resource) | self._changing.fields(resource) | self._spawning.fields(resource),
+            may_let_go=any(spec.field is not None or spec.when is not None for spec in guards),
+        )
+
+    def _forget_regards(self) -> None:
+        self._regards.clear()
+        self._latest = None
 
     def concerns(self, resource: Resource, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
         """Tell whether an object with these labels and annotations could match any handler but webhooks.
@@ -181,7 +226,8 @@ class OperatorRegistry:
 
         An object that none does is left alone: no log, no annotation, no diff-base.
         """
-        return any(prematch(spec, cause) for spec in self._changing.of(cause.resource))
+        specs = self._regard(cause.resource).changing
+        return bool(specs) and (specs[0].is_unfiltered or any(prematch(spec, cause) for spec in specs))
 
     def requires_finalizer(
         self, resource: Resource, cause: ResourceCause, *, excluded: Container[HandlerId] = frozenset()
@@ -190,8 +236,11 @@ class OperatorRegistry:
 
         `excluded` are ids of daemons and timers that have ended by themselves and will not be started again.
         """
-        return any(spec.id not in excluded and match(spec, cause) for spec in self._spawning.of(resource)) or any(
-            spec.requires_finalizer and prematch(spec, cause) for spec in self._changing.of(resource)
+        regard = self._regard(resource)
+        if not regard.spawning and not regard.guards:
+            return False
+        return any(spec.id not in excluded and match(spec, cause) for spec in regard.spawning) or any(
+            prematch(spec, cause) for spec in regard.guards
         )
 
     def may_let_go(self, resource: Resource) -> bool:
@@ -199,21 +248,23 @@ class OperatorRegistry:
 
         Filters look at both sides of a change: of a field, or of anything in callbacks. Afterwards there is one side only.
         """
-        guards = (spec for spec in self._changing.of(resource) if spec.requires_finalizer)
-        return any(spec.field is not None or spec.when is not None for spec in guards)
+        return self._regard(resource).may_let_go
 
     def extra_fields(self, resource: Resource) -> frozenset[FieldPath]:
         """Fields that belong to the essence of the resource's objects because a handler looks at them."""
-        watched, changed = self._watching.fields(resource), self._changing.fields(resource)
-        return watched | changed | self._spawning.fields(resource)
+        return self._regard(resource).fields
 
     def changing_specs(self, resource: Resource) -> tuple[ChangingSpec, ...]:
         """All handlers of changes of a resource, duplicates included: whose progress may be found on its objects."""
-        return self._changing.of(resource)
+        return self._regard(resource).changing
+
+    def changing_ids(self, resource: Resource) -> tuple[HandlerId, ...]:
+        """The ids of all handlers of changes of a resource, each once."""
+        return self._regard(resource).ids
 
     def spawning_specs(self, resource: Resource) -> tuple[SpawningSpec, ...]:
         """All daemons and timers of a resource, duplicates included."""
-        return self._spawning.of(resource)
+        return self._regard(resource).spawning
 
     def indexing_specs(self, resource: Resource) -> tuple[IndexingSpec, ...]:
         """All index functions of a resource, duplicates included."""
@@ -249,7 +300,7 @@ class OperatorRegistry:
         """
         if passed_over != self._passed_over:
             self._passed_over = dict(passed_over)
-            self._interests.clear()
+            self._forget_regards()
             for family in self._families():
                 family.pass_over(self._passed_over)
 
