@@ -1,7 +1,6 @@
 """Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
 
 import asyncio
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import msgspec
@@ -87,7 +86,8 @@ class Changes:
             raise
 
     async def _handle(self, obj: Object) -> float | None:
-        await self.env.load(obj)
+        if self.env.outside:
+            await self.env.load(obj)
         cause = self._detect(obj)
         released = await self._settle_finalizer(obj, cause)
         if released is None:
@@ -115,8 +115,7 @@ class Changes:
         self._recalled = self._baseline.recall(body, new, self.memory.known)
         old = self._recalled.essence
         if self.memory.known.copied:
-            owned = ids(env.registry.changing_specs(self.place.resource))
-            self._baseline.disown(body, self.patch, list(dict.fromkeys(owned)))
+            self._baseline.disown(body, self.patch, list(env.registry.changing_ids(self.place.resource)))
         changed = diff(old, new)
         reason, initial = detect_reason(
             finalizer=persistence.finalizer in (metadata.finalizers or ()) and not self.memory.released,
@@ -144,11 +143,8 @@ class Changes:
     # Writes beside the round.
 
     def _writer(self, cause: ChangingCause) -> Writer:
-        fields = self._baseline.own_fields
-        return Writer(self.env.client, self.place, cause.logger, self.env.keeper(), self._own, fields)
-
-    def _own(self, obj: Object, names: Collection[str]) -> Collection[str]:
-        return self._baseline.own(Body(obj.body()), names)
+        baseline = self._baseline
+        return Writer(self.env.client, self.place, cause.logger, self.env.keeper(), baseline.own, baseline.own_fields)
 
     async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
         self.env.settings.persistence.progress_storage.flush()
@@ -296,8 +292,8 @@ class Changes:
                 return known
             return stored
 
-        owned = ids(self.env.registry.changing_specs(self.place.resource))
-        return Progression.load(cause.reason, dict.fromkeys(owned), ids(specs), fetch, clock.now())
+        owned = self.env.registry.changing_ids(self.place.resource)
+        return Progression.load(cause.reason, owned, ids(specs), fetch, clock.now())
 
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
         cause, progression = round_.cause, round_.progression

@@ -18,7 +18,7 @@ from .declaration.specs import ChangingSpec
 from .indices import Indices
 from .settings import OperatorSettings
 from .storage.baseline import MARKED, Baseline
-from .storage.outside import outside_of
+from .storage.outside import OutsideProgressStorage, outside_of
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
@@ -37,13 +37,22 @@ class Environment:
     memo: Any
     memories: Memories = field(default_factory=Memories)
     indices: Indices = field(default_factory=Indices)
+    outside: tuple[OutsideProgressStorage, ...] = field(init=False)
+    """The storages that keep progress outside of the objects. (Settings are frozen before there is an environment.)"""
     _several: set[tuple[str, str]] = field(default_factory=set)
+    # One for each resource, for as long as the handlers look at the same fields.
+    _baselines: dict[Resource, Baseline] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look into the settings."""
+        object.__setattr__(self, "outside", tuple(outside_of(self.settings.persistence.progress_storage)))
 
     def serve(self, resources: Iterable[Resource]) -> None:
         """Know which resources are served, from now on."""
         versions = Counter((resource.group, resource.plural) for resource in set(resources))
         self._several.clear()
         self._several.update(kind for kind, count in versions.items() if count > 1)
+        self._baselines.clear()
 
     def has_versions(self, resource: Resource) -> bool:
         """Whether other versions of the resource are served beside it: an object of one is an object of each."""
@@ -75,18 +84,17 @@ class Environment:
 
     async def load(self, obj: Object) -> None:
         """Know what is remembered of an object outside of it."""
-        for storage in outside_of(self.settings.persistence.progress_storage):
+        for storage in self.outside:
             await storage.load(self.client, Body(obj.body()))
 
     def keeper(self) -> Callable[[Object], Awaitable[None]] | None:
         """What writes that, to be called when the object is written; None where nothing is outside."""
-        storages = list(outside_of(self.settings.persistence.progress_storage))
-        if not storages:
+        if not self.outside:
             return None
 
         async def keep(obj: Object) -> None:
             body = Body(obj.body())
-            for storage in storages:
+            for storage in self.outside:
                 await storage.commit(self.client, body)
 
         return keep
@@ -94,27 +102,31 @@ class Environment:
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone."""
         self.memories.forget(uid)
-        for storage in outside_of(self.settings.persistence.progress_storage):
+        for storage in self.outside:
             storage.forget(uid)
 
     def renew(self) -> None:
         """Be as if the process had begun just now: another one has worked on the objects meanwhile."""
         self.memories.renew()
-        for storage in outside_of(self.settings.persistence.progress_storage):
+        for storage in self.outside:
             storage.renew()
 
     def baseline(self, resource: Resource) -> Baseline:
-        """How the objects of a resource remember what was handled, as the settings say now."""
-        persistence = self.settings.persistence
-        return Baseline(
-            persistence.diffbase_storage,
-            persistence.progress_storage,
-            self.registry.extra_fields(resource),
-            largest=persistence.largest_annotation,
-            plain_secrets=persistence.plain_secrets,
-            marks=persistence.uid_annotation,
-            several=self.has_versions(resource),
-        )
+        """How the objects of a resource remember what was handled."""
+        fields = self.registry.extra_fields(resource)
+        known = self._baselines.get(resource)
+        if known is None or known.fields is not fields:
+            persistence = self.settings.persistence
+            known = self._baselines[resource] = Baseline(
+                persistence.diffbase_storage,
+                persistence.progress_storage,
+                fields,
+                largest=persistence.largest_annotation,
+                plain_secrets=persistence.plain_secrets,
+                marks=persistence.uid_annotation,
+                several=self.has_versions(resource),
+            )
+        return known
 
 
 class ObjectKey(str):

@@ -8,12 +8,13 @@ somebody removed, or that came with annotations copied from another object, is n
 import hashlib
 import json
 import zlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from ...client.objects import Object
 from ..causation.fields import FieldPath
 from ..causation.patch import Patch, compose
 from ..causation.views import Body, BodyEssence
@@ -37,6 +38,12 @@ MARKED = UID_KEY.encode()
 RESTORING = (60.0, 3600.0)
 """A diff-base that somebody removes is put back: at once, then after the first of these many seconds, after twice as many,
 and so on up to the second. Who removes it each time is met by a write an hour, not by a fight."""
+
+_STOCK = frozenset({DiffBaseStorage.__module__, ProgressStorage.__module__})
+"""Where the storages are of which it is known what they look at."""
+
+_MOST_NAMES = 128
+"""For how many sets of annotations it is remembered which of them are ours."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -92,7 +99,7 @@ class Known:
         return _decode(zlib.decompress(self.state))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Recalled:
     """What an object's handlers saw last; None: it was never handled, empty: it was, and what they saw is not known.
 
@@ -105,9 +112,12 @@ class Recalled:
     compact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Baseline:
-    """How the objects of one resource remember what was handled; `fields` belong to their essence besides."""
+    """How the objects of one resource remember what was handled; `fields` belong to their essence besides.
+
+    Made once for a resource, of storages that are not changed any more, and not changed itself.
+    """
 
     diffbase: DiffBaseStorage
     progress: ProgressStorage
@@ -118,6 +128,18 @@ class Baseline:
     several: bool = False
     """Whether several served versions of the resource have handlers. There is one diff-base for all of them: what the handlers
     of one saw is known to the process, and what the object says counts after a restart only."""
+    own_fields: list[FieldPath] = field(init=False)
+    """The fields in which storages of ours keep records and baselines; annotations are `own`."""
+    _forming: KeyForming = field(init=False)
+    _is_stock: bool = field(init=False)
+    _owned: dict[tuple[str, ...], set[str]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look into the storages."""
+        self.own_fields = [*fields_of(self.diffbase), *fields_of(self.progress)]
+        own, prefix = self.diffbase, _prefix(self.diffbase) or DEFAULT_PREFIX
+        self._forming = own if isinstance(own, KeyForming) else KeyForming(prefix=prefix)
+        self._is_stock = _is_stock(self.diffbase) and _is_stock(self.progress)
 
     def essence(self, body: Body) -> BodyEssence:
         """What of a body is compared to detect changes."""
@@ -158,8 +180,8 @@ class Baseline:
         """Remember a state in the patch; true when only its digest fits, so that the process has to keep it whole."""
         full = Patch()
         self.diffbase.store(body=body, patch=full, essence=essence)
-        key = self._digest_key(body)
-        if key in body.metadata.annotations:
+        present = body.metadata.annotations
+        if present and (key := self._digest_key(body)) in present:
             full.metadata.annotations[key] = None
         if self.marks:
             full.metadata.annotations[self._own_key(UID_KEY, body)] = body.metadata.uid
@@ -184,7 +206,7 @@ class Baseline:
         brief.metadata.annotations[self._digest_key(body)] = text
         if Room(0).has(body, patch, brief):
             compose(patch, brief)
-            KeyMarking.store_marker(prefix=self._prefix, body=body, patch=patch)
+            KeyMarking.store_marker(prefix=self._forming.prefix, body=body, patch=patch)
 
     def disown(self, body: Body, patch: Patch, ids: list[str]) -> None:
         """Remove what was copied from another object: the diff-base, and the records of the handlers."""
@@ -208,17 +230,23 @@ class Baseline:
         uid = body.metadata.annotations.get(self._own_key(UID_KEY, body))
         return uid is not None and uid != body.metadata.uid
 
-    def own(self, body: Body, names: Collection[str]) -> set[str]:
+    def own(self, obj: Object, names: Collection[str]) -> set[str]:
         """Which annotations with these names are no part of an object's essence: records, baselines, and what is like them."""
+        wanted = tuple(names)
+        known = self._owned.get(wanted)
+        return self._find_own(Body(obj.body()), wanted) if known is None else known
+
+    def _find_own(self, body: Body, names: tuple[str, ...]) -> set[str]:
         raw = dict(body)
         raw["metadata"] = {**raw.get("metadata", {}), "annotations": dict.fromkeys(names, "")}
         kept = (self.essence(Body(raw)).get("metadata") or {}).get("annotations") or {}
-        return {name for name in names if name not in kept}
-
-    @property
-    def own_fields(self) -> list[FieldPath]:
-        """The fields in which storages of ours keep records and baselines; annotations are `own`."""
-        return [*fields_of(self.diffbase), *fields_of(self.progress)]
+        found = {name for name in names if name not in kept}
+        # Storages of ours look at nothing else of an object, but for what tells a ReplicaSet from its Deployment.
+        if self._is_stock and body.get("kind") != "ReplicaSet":
+            if len(self._owned) >= _MOST_NAMES:
+                self._owned.clear()
+            self._owned[names] = found
+        return found
 
     def room(self, size: int) -> Room:
         """How much fits on an object of this size."""
@@ -233,20 +261,18 @@ class Baseline:
         essence = self.progress.clear(essence=essence)
         return essence if self.plain_secrets else seal(essence, body)
 
-    @property
-    def _prefix(self) -> str:
-        return _prefix(self.diffbase) or DEFAULT_PREFIX
-
     def _digest_key(self, body: Body) -> str:
         return self._own_key(DIGEST_KEY, body)
 
     def _own_key(self, name: str, body: Body) -> str:
-        forming = self.diffbase if isinstance(self.diffbase, KeyForming) else KeyForming(prefix=self._prefix)
-        return forming.usable_keys(name, body=body)[0]
+        return self._forming.usable_keys(name, body=body)[0]
 
     def _fetch_digest(self, body: Body) -> bytes | None:
+        annotations = body.metadata.annotations
+        if not annotations:
+            return None
         key = self._digest_key(body)
-        text = body.metadata.annotations.get(key)
+        text = annotations.get(key)
         if text is None:
             return None
         try:
@@ -265,15 +291,18 @@ def _digest(encoded: bytes) -> bytes:
     return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
-def fields_of(storage: DiffBaseStorage | ProgressStorage) -> Iterator[FieldPath]:
+def fields_of(storage: DiffBaseStorage | ProgressStorage) -> list[FieldPath]:
     """Where a storage, or a part of it, keeps what it does not keep in annotations."""
     if isinstance(storage, (MultiDiffBaseStorage, MultiProgressStorage)):
-        for part in storage.storages:
-            yield from fields_of(part)
-    elif isinstance(storage, (StatusDiffBaseStorage, StatusProgressStorage)):
-        yield storage.field
-    if isinstance(storage, StatusProgressStorage):
-        yield storage.touch_field
+        return [found for part in storage.storages for found in fields_of(part)]
+    if isinstance(storage, StatusDiffBaseStorage):
+        return [storage.field]
+    return [storage.field, storage.touch_field] if isinstance(storage, StatusProgressStorage) else []
+
+
+def _is_stock(storage: DiffBaseStorage | ProgressStorage) -> bool:
+    parts = storage.storages if isinstance(storage, (MultiDiffBaseStorage, MultiProgressStorage)) else ()
+    return type(storage).__module__ in _STOCK and all(_is_stock(part) for part in parts)
 
 
 def _prefix(storage: DiffBaseStorage) -> str | None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctl.client.objects import Object
 from ctl.client.patches import merge_patch
 from ctl.handlers.causation.patch import Patch
 from ctl.handlers.causation.views import Body
@@ -134,3 +135,44 @@ def test_a_state_that_fits_nowhere_is_left_to_the_process() -> None:
     raw = _body({"a": 1}, foreign="x" * (256 * 1024 - 50))
     assert _kept(_baseline(), raw) == raw
     assert _kept(_baseline(), _body({"a": 1}), thrift=2) == _body({"a": 1})
+
+
+def _owned(baseline: Baseline, raw: dict[str, Any], *names: str) -> set[str]:
+    return baseline.own(Object.from_body(raw), names)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_which_annotations_are_records_or_baselines_is_known_by_their_names(storage: DiffBaseStorage) -> None:
+    baseline = _baseline(storage)
+    for raw in (_body({"a": 1}), _body({"b": 1}, uid="u2", note="mine")):
+        kept = [*_kept(baseline, raw)["metadata"].get("annotations", {}), "kopf.zalando.org/fn", "other.example.com/x"]
+        ours = {name for name in kept if name not in {"note", "other.example.com/x"}}
+        assert _owned(baseline, raw, *kept) == ours
+
+
+def test_the_replica_set_of_a_deployment_and_another_one_have_different_baselines() -> None:
+    baseline = _baseline(AnnotationsDiffBaseStorage(prefix="my.example.com"))
+    plain, deployed = ({**_body({"a": 1}), "kind": "ReplicaSet"} for _ in range(2))
+    deployed["metadata"] = {**deployed["metadata"], "ownerReferences": [{"kind": "Deployment"}]}
+    [name], [marked] = (
+        [name for name in _kept(baseline, raw)["metadata"]["annotations"] if "managed" not in name]
+        for raw in (plain, deployed)
+    )
+    for _ in range(2):
+        assert _owned(baseline, plain, name, marked) == {name}
+        assert _owned(baseline, deployed, name, marked) == {marked}
+
+
+class Choosy(AnnotationsDiffBaseStorage):
+    """Leaves the annotation that is named in the spec out of the essence."""
+
+    def build(self, *, body: Body, extra_fields: Any = None) -> dict[str, Any]:
+        essence = super().build(body=body, extra_fields=extra_fields)
+        self.remove_annotations(essence, {body.spec["hidden"]})
+        return essence
+
+
+def test_a_storage_of_the_users_is_asked_about_each_object() -> None:
+    baseline = _baseline(Choosy())
+    assert _owned(baseline, _body({"hidden": "a"}), "a", "b") == {"a"}
+    assert _owned(baseline, _body({"hidden": "b"}), "a", "b") == {"b"}
