@@ -24,7 +24,7 @@ _ORDERS = (
 """In which order the endpoints are written to: the first of these that keeps the promises is taken."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """A merge patch for one endpoint."""
 
@@ -32,7 +32,7 @@ class Request:
     content: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Parts:
     """A patch in three: what handlers want (`rest`), and of what we remember what is put on the object and what goes."""
 
@@ -46,7 +46,9 @@ def part(patch: Mapping[str, Any], annotations: Collection[str], fields: Iterabl
 
     A mapping at a field is one of records by id, each of which comes or goes by itself. The patch is not changed.
     """
-    rest, kept, gone = Patch(patch), Patch(), Patch()
+    rest: dict[str, Any] = dict(patch)
+    kept: dict[str, Any] = {}
+    gone: dict[str, Any] = {}
     paths: list[FieldPath] = [("metadata", "annotations", name) for name in annotations]
     for path in fields:
         found = resolve(patch, path, _ABSENT)
@@ -66,6 +68,9 @@ def arrange(parts: Parts, *, split: bool) -> list[Request]:
 
     `split`: the status has an endpoint of its own. Two requests do unless results, records and baselines are in both places.
     """
+    wanted = [each for each in (parts.rest, parts.kept, parts.gone) if each]
+    if len(wanted) == 1 and not (split and "status" in wanted[0]):
+        return [Request(MAIN, wanted[0])]
     rest, kept, gone = (_by_endpoint(each, split=split) for each in (parts.rest, parts.kept, parts.gone))
     for order in _ORDERS:
         contents = [Patch() for _ in order]
