@@ -22,7 +22,6 @@ from ..settings import OperatorSettings
 from ..storage.baseline import digest
 from .application import change, is_refused_for_good
 from .attempts import Call, attempt
-from .outcomes import Outcome
 from .progression import Progression
 from .records import Records
 from .subhandlers import Offspring
@@ -30,7 +29,7 @@ from .subhandlers import Offspring
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What a round needs to know and do beyond its handlers.
 
@@ -106,7 +105,9 @@ class Round:
             await self._write_before_the_end()
             raise
         finally:
-            await self._settle_checkpoint()
+            self._ended = True
+            if self._timer is not None or self._checkpoint is not None:
+                await self._settle_checkpoint()
 
     async def attempt_due(
         self,
@@ -128,20 +129,28 @@ class Round:
             chosen = choose(due, state=self.progression, **self.cause.kwargs) if due else ()
             if not chosen:
                 return
-            for spec in chosen:
-                if self._is_over():
+            for number, spec in enumerate(chosen):
+                if number and self._is_over():
                     return
                 del left[spec.id]
                 await attempt_one(spec)
 
     async def _own_attempt(self, spec: ChangingSpec) -> None:
-        await self.attempt_spec(spec, self._cause_for(spec))
+        # What is done must not wait for this one. After the last of them the round is written.
+        if self._unwritten:
+            self._arm_checkpoint()
+        await self._attempt_one(spec, self._cause_for(spec))
 
-    async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> Outcome:
-        """Attempt one active handler with its sub-handlers, and take in its outcome and its patch."""
+    async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> None:
+        """Attempt one active sub-handler, with those below it, and take in its outcome and its patch."""
+        await self._attempt_one(spec, cause)
+        # Its parent goes on.
+        self._arm_checkpoint()
+
+    async def _attempt_one(self, spec: ChangingSpec, cause: ChangingCause) -> None:
         offspring, shown = Offspring(spec, cause, self), self.shown
         call = Call(spec, cause, self.progression.records[spec.id])
-        with offspring.entered():
+        with offspring:
             outcome = await attempt(call, self._around.settings, offspring.subrefs, offspring.run_declared)
         self.progression.conclude(spec.id, outcome, clock.now(), self._witness(shown) if outcome.final else None)
         if outcome.result is not None:
@@ -149,18 +158,18 @@ class Round:
         if cause.patch is not self.gathered:
             compose(self.gathered, cause.patch)
         self._unwritten = True
-        self._arm_checkpoint()
-        return outcome
 
     def _witness(self, shown: "Sight") -> str:
         """Note what a handler saw that has finished: the state it was told of, and what it found in the body.
 
         After a checkpoint these may be two. What came while the handler ran, it did not see.
         """
-        saw = {sight.digest: sight.essence for sight in (self._told, shown)}
-        for one, essence in saw.items():
-            self.seen.setdefault(one, essence)
-        return " ".join(saw)
+        told = self._told.digest
+        self.seen.setdefault(told, self._told.essence)
+        if shown is self._told or shown.digest == told:
+            return told
+        self.seen.setdefault(shown.digest, shown.essence)
+        return f"{told} {shown.digest}"
 
     def _cause_for(self, spec: ChangingSpec) -> ChangingCause:
         # The first handler takes the body that was decoded for detection; each other gets one of its own, so that a

@@ -4,8 +4,7 @@ Sub-handlers are handlers of the same cause with the parent's id before theirs. 
 parent's; the parent is called again, in later rounds, until all of them are finished.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from ..declaration.options import RegisterOptions
 from ..declaration.registry import OperatorRegistry
 from ..declaration.specs import ChangingSpec
 from ..declaration.subregistry import SubRegistry, current_subregistry
-from .outcomes import Outcome, UnfinishedSubhandlers
+from .outcomes import UnfinishedSubhandlers
 from .progression import Progression
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
@@ -42,8 +41,8 @@ class Runner(Protocol):
     ) -> None:
         """Attempt those of the handlers that are due, each at most once."""
 
-    async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> Outcome:
-        """Attempt one active handler."""
+    async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> None:
+        """Attempt one active sub-handler."""
 
 
 class Offspring:
@@ -56,19 +55,19 @@ class Offspring:
         self._seen: dict[str, None] = {}
         self._executed = False
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Let declarations, and `execute`, find this offspring for as long as the handler runs."""
-        declaring = current_subregistry.set(self.declared)
-        executing = current_offspring.set(self)
-        try:
-            yield
-        finally:
-            current_offspring.reset(executing)
-            current_subregistry.reset(declaring)
+        self._declaring = current_subregistry.set(self.declared)
+        self._executing = current_offspring.set(self)
+
+    def __exit__(self, *exc: object) -> None:
+        current_offspring.reset(self._executing)
+        current_subregistry.reset(self._declaring)
 
     def subrefs(self) -> Collection[str]:
         """The ids of the sub-handlers that took part, at all levels."""
+        if not self._seen:
+            return ()
         records = self._runner.progression.records
         below = (subref for known in self._seen if known in records for subref in records[known].subrefs)
         return [*self._seen, *below]

@@ -100,6 +100,17 @@ def test_indices_win_over_arguments_of_the_same_name() -> None:
     assert activity.kwargs["x"] is index
 
 
+def test_a_cause_with_another_body_and_patch_has_arguments_of_its_own() -> None:
+    cause = ChangingCause(**common(), reason=Reason.UPDATE, initial=True, old={"x": 0}, new={"x": 1}, diff=diff(0, 1))
+    assert cause.kwargs["patch"] is cause.patch
+    body, patch = Body({"spec": {"x": 2}}), Patch()
+    own = cause.but(body=body, patch=patch)
+    assert all(own.kwargs[name] is cause.kwargs[name] for name in ("old", "new", "diff", "memo", "resource", "logger"))
+    assert own.kwargs["body"] is own.body is body
+    assert own.kwargs["spec"] == {"x": 2}
+    assert own.kwargs["patch"] is own.patch is patch
+
+
 def test_reasons_are_words() -> None:
     assert [str(reason) for reason in Reason] == ["create", "update", "delete", "resume", "noop", "free", "gone"]
     kopfs, ours = ["startup", "cleanup", "authentication", "probe"], ["leading", "standby"]
