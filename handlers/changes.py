@@ -1,7 +1,9 @@
 """Handle what has changed in one object since its handlers last saw it: detect why, run the round, write it once."""
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -57,6 +59,8 @@ class Changes:
     patch: Patch = field(default_factory=Patch)
     _baseline: Baseline = field(init=False)
     _recalled: Recalled = field(init=False)
+    # That of the object as it was detected, decoded.
+    _metadata: dict[str, Any] = field(init=False)
     # Whether an earlier write failed, or its answer was lost: then the base on the object may be, or become, another than we know.
     _again: bool = field(init=False, default=False)
 
@@ -108,9 +112,11 @@ class Changes:
 
     def _detect(self, obj: Object) -> ChangingCause:
         env, persistence = self.env, self.env.settings.persistence
-        body = Body(obj.body())
-        metadata = obj.metadata()
-        self.memory.leaving |= metadata.deletion_timestamp is not None
+        raw = obj.body()
+        body = Body(raw)
+        metadata = self._metadata = raw["metadata"]
+        deleting = metadata.get("deletionTimestamp") is not None
+        self.memory.leaving |= deleting
         new = self._baseline.essence(body)
         self._recalled = self._baseline.recall(body, new, self.memory.known)
         old = self._recalled.essence
@@ -118,8 +124,8 @@ class Changes:
             self._baseline.disown(body, self.patch, list(env.registry.changing_ids(self.place.resource)))
         changed = diff(old, new)
         reason, initial = detect_reason(
-            finalizer=persistence.finalizer in (metadata.finalizers or ()) and not self.memory.released,
-            deleting=metadata.deletion_timestamp is not None,
+            finalizer=persistence.finalizer in (metadata.get("finalizers") or ()) and not self.memory.released,
+            deleting=deleting,
             old=old,
             diff=changed,
             initial=self.memory.initial and not self.memory.handled_once,
@@ -153,12 +159,14 @@ class Changes:
     async def _settle_finalizer(self, obj: Object, cause: ChangingCause) -> Object | None:
         """Put the finalizer on before anything with side effects runs, or take it off when nobody needs it any more."""
         finalizer = self.env.settings.persistence.finalizer
-        metadata = obj.metadata()
-        if metadata.deletion_timestamp is not None:
+        metadata = self._metadata
+        if metadata.get("deletionTimestamp") is not None:
             return obj
-        present = finalizer in (metadata.finalizers or ())
+        present = finalizer in (metadata.get("finalizers") or ())
         exited = self.standing.exited
-        needed = self.env.registry.requires_finalizer(self.place.resource, cause, excluded=exited)
+        needed = self.env.registry.requires_finalizer(cause.resource, cause, excluded=exited)
+        if needed is present:
+            return obj
         step = decide_finalizer(needed=needed, present=present, deleting=False)
         if step is FinalizerStep.ADD:
             return await self._writer(cause).add_finalizer(obj, finalizer)
@@ -237,7 +245,7 @@ class Changes:
         return patch
 
     def _records(self, old: BodyEssence | None) -> Records:
-        return Records(self._baseline, self.memory.known, old)
+        return Records(self._baseline, self.memory.known, old, self.env.outside)
 
     def _keep(self, obj: Object, cause: ChangingCause, essence: BodyEssence) -> bool:
         room, known = self._baseline.room(len(obj.raw)), self.memory.known
@@ -248,9 +256,10 @@ class Changes:
     async def _handle_due(self, obj: Object, cause: ChangingCause) -> float | None:
         logger = cause.logger
         title = TITLES[cause.reason]
-        logger.debug("%s is in progress: %r", title, Shown(cause.body, is_secret=is_secret(cause.body)))
-        if cause.diff and cause.old is not None:
-            logger.debug("%s diff: %r", title, cause.diff)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s is in progress: %r", title, Shown(cause.body, is_secret=is_secret(cause.body)))
+            if cause.diff and cause.old is not None:
+                logger.debug("%s diff: %r", title, cause.diff)
         specs = self.env.registry.changing(cause)
         progression = self._progression(cause, specs)
         if cause.reason is Reason.UPDATE and not self.memory.progress and progression.seen:
@@ -305,7 +314,8 @@ class Changes:
             return None
         now = self._newest(round_) if done and not releasing else round_.shown
         # What earlier cycles have left to tell is told by this one now that all its handlers have finished, or hidden from it.
-        seen = {**hidden(self.memory.carried, cause.old or {}, now.essence), **told} if done else told
+        carried = self.memory.carried if done else {}
+        seen = {**hidden(carried, cause.old or {}, now.essence), **told} if carried else told
         outdated = next((state for known, state in seen.items() if known != now.digest), None)
         # The first state that a handler of the cycle saw and that is no more is the base of a change to what is now. While all saw
         # what is now, nobody else needs to be told; where there was no handler, nobody was told of what has come since the detection.

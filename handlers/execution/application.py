@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...client.calls import plain
@@ -60,7 +60,7 @@ class Copy(Protocol):
         """Take in an answer of the server."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Writer:
     """Writes to one object."""
 
@@ -73,11 +73,12 @@ class Writer:
     """Which annotations of these names are records, and the commit therefore; None: there are none of them."""
     fields: Sequence[FieldPath] = ()
     """Where records and baselines are beside annotations."""
+    resource: Resource = field(init=False)
+    """The resource of the object."""
 
-    @property
-    def resource(self) -> Resource:
-        """The resource of the object."""
-        return self.copy.resource
+    def __post_init__(self) -> None:
+        """Ask the copy once."""
+        self.resource = self.copy.resource
 
     async def write(self, base: Object, patch: Patch) -> Object | None:
         """Send the patch; give the server's newest answer.
@@ -129,12 +130,14 @@ class Writer:
             answer = await self._send(base, merge, PatchKind.MERGE, STATUS)
             self._compare(merge, answer)
             return answer
-        self.logger.debug("Merge-patching the resource with: %r", self._shown(merge))
+        if self.logger.isEnabledFor(logging.DEBUG):
+            self.logger.debug("Merge-patching the resource with: %r", self._shown(merge))
         # No record or diff-base may land on a namesake: the server refuses a uid that is not the object's.
         if base.uid:
             merge = {**merge, "metadata": {**(merge.get("metadata") or {}), "uid": base.uid}}
         answer = await self._send(base, merge, PatchKind.MERGE)
-        self._compare({key: value for key, value in merge.items() if key != "metadata"}, answer)
+        if merge.keys() != {"metadata"}:
+            self._compare({key: value for key, value in merge.items() if key != "metadata"}, answer)
         return answer
 
     def _compare(self, patch: Mapping[str, Any], answer: Object) -> None:

@@ -82,7 +82,7 @@ class Progress(msgspec.Struct, frozen=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
     """How many handlers of a cause succeeded, failed, and are not finished."""
 
@@ -127,14 +127,18 @@ class Progression:
         self = cls(purpose)
         for owned_id in owned:
             self._fetch(owned_id, fetch)
-        below = self._subrefs()
-        own = [known for known_id, known in self.records.items() if known_id not in below]
-        others = [known for known in own if known.purpose not in {None, purpose}]
-        for reason in dict.fromkeys(known.purpose for known in others):
-            if reason is not None:
-                self.superseded[reason] = _count(known for known in others if known.purpose is reason)
+        if self.records:
+            self._supersede()
         self.activate(selected, now)
         return self
+
+    def _supersede(self) -> None:
+        below = self._subrefs()
+        own = [known for known_id, known in self.records.items() if known_id not in below]
+        others = [known for known in own if known.purpose not in {None, self.purpose}]
+        for reason in dict.fromkeys(known.purpose for known in others):
+            if reason is not None:
+                self.superseded[reason] = _count([known for known in others if known.purpose is reason])
 
     def _fetch(self, known_id: str, fetch: Callable[[str], Progress | None]) -> None:
         known = self.records.get(known_id) or fetch(known_id)
@@ -150,8 +154,11 @@ class Progression:
     def activate(self, selected: Iterable[str], now: datetime) -> None:
         """Let these handlers take part; one seen for the first time starts now."""
         for known_id in selected:
-            known = self.records.get(known_id) or Progress(started=now)
-            self.records[known_id] = replace(known, purpose=self.purpose)
+            known = self.records.get(known_id)
+            if known is None:
+                self.records[known_id] = Progress(started=now, purpose=self.purpose)
+            elif known.purpose is not self.purpose:
+                self.records[known_id] = replace(known, purpose=self.purpose)
             self.active[known_id] = None
 
     def adopt(self, known_id: str, below: Iterable[str]) -> None:
@@ -166,21 +173,25 @@ class Progression:
     @property
     def done(self) -> bool:
         """Every active handler is finished."""
-        return all(self.records[known_id].finished for known_id in self.active)
+        for known_id in self.active:
+            known = self.records[known_id]
+            if not (known.success or known.failure):
+                return False
+        return True
 
     @property
     def counts(self) -> Counts:
         """The counts over the active handlers."""
-        return _count(self.records[known_id] for known_id in self.active)
+        return _count([self.records[known_id] for known_id in self.active])
 
     @property
     def told(self) -> Counts:
         """The counts over the active handlers, as the log tells them: a parent counts for its sub-handlers."""
         below = self._subrefs()
-        return _count(self.records[known_id] for known_id in self.active if known_id not in below)
+        return _count([self.records[known_id] for known_id in self.active if known_id not in below])
 
-    def _subrefs(self) -> frozenset[str]:
-        return frozenset(subref for known in self.records.values() for subref in known.subrefs)
+    def _subrefs(self) -> set[str]:
+        return {subref for known in self.records.values() for subref in known.subrefs}
 
     def delay(self, now: datetime) -> float | None:
         """Seconds until the first unfinished handler is due (0: one is due now); None when all are finished."""
@@ -217,7 +228,8 @@ class Progression:
             for known_id, known in self.records.items():
                 for purged in (known_id, *known.subrefs):
                     storage.purge(key=purged, body=held, patch=removed)
-            compose(patch, removed)
+            if removed:
+                compose(patch, removed)
 
     def reopen(self, known: Collection[str], now: datetime) -> None:
         """Let handlers that saw any other state than those with these digests when they finished begin anew.
@@ -231,9 +243,9 @@ class Progression:
             self.records[one] = Progress(started=now, purpose=self.purpose, subrefs=self.records[one].subrefs)
 
     @property
-    def seen(self) -> frozenset[str]:
+    def seen(self) -> set[str]:
         """The digests of what finished handlers saw, as far as it is known."""
-        return frozenset().union(*(known.saw for known in self.records.values() if known.finished))
+        return {one for known in self.records.values() if known.seen and known.finished for one in known.saw}
 
     def rearm(self) -> Mapping[str, Progress]:
         """The active records, to be remembered in the process until they are known to be on the object."""
@@ -283,8 +295,9 @@ def to_record(known: Progress) -> ProgressRecord:
     return record
 
 
-def _count(records: Iterable[Progress]) -> Counts:
-    listed = list(records)
-    succeeded = sum(known.success for known in listed)
-    failed = sum(known.failure for known in listed)
-    return Counts(succeeded, failed, len(listed) - succeeded - failed)
+def _count(records: Collection[Progress]) -> Counts:
+    succeeded = failed = 0
+    for known in records:
+        succeeded += known.success
+        failed += known.failure
+    return Counts(succeeded, failed, len(records) - succeeded - failed)

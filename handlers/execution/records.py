@@ -1,24 +1,29 @@
 """Records of handlers are put on the object as far as they fit there; those that do not stay in the process alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..causation.patch import Patch, compose
 from ..causation.views import Body, BodyEssence
 from ..storage.baseline import Baseline, Known
-from ..storage.outside import outside_of
+from ..storage.outside import OutsideProgressStorage
 from .progression import Progression
 
 SHORT_MESSAGE = 100
 """To how many characters the messages of errors are cut where all of them do not fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Records:
-    """How the records of one object are written: beside which baseline, which is `old` now, and what is known of it."""
+    """How the records of one object are written: beside which baseline, which is `old` now, and what is known of it.
+
+    `outside` are the storages that keep them elsewhere.
+    """
 
     baseline: Baseline
     known: Known
     old: BodyEssence | None
+    outside: Sequence[OutsideProgressStorage] = ()
 
     def put(self, progression: Progression, body: Body, patch: Patch, size: int) -> bool:
         """Put the records of an object of this size into a patch; false when they do not fit, and a crash would lose them.
@@ -41,7 +46,7 @@ class Records:
 
     def are_unwritten(self, body: Body) -> bool:
         """Whether a storage outside of the object waits for a write."""
-        return any(storage.is_unwritten(body) for storage in outside_of(self.baseline.progress))
+        return bool(self.outside) and any(storage.is_unwritten(body) for storage in self.outside)
 
     def _try(self, progression: Progression, body: Body, patch: Patch, size: int, longest: int | None) -> bool:
         records = Patch()

@@ -22,7 +22,7 @@ def seal(essence: BodyEssence, body: Mapping[str, Any]) -> BodyEssence:
     The hashes are salted with the object's uid, so that equal values of two Secrets cannot be told by them. The argument
     may be given back, but is not changed.
     """
-    if not is_secret(body):
+    if ("data" not in essence and "stringData" not in essence) or not is_secret(body):
         return essence
     salt = str((body.get("metadata") or {}).get("uid") or "").encode()[:64]
     sealed = {stanza: _sealed(essence[stanza], salt) for stanza in _STANZAS if isinstance(essence.get(stanza), Mapping)}
