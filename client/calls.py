@@ -31,9 +31,9 @@ class PatchKind(Enum):
     """Server-side apply; needs a field manager."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Call:
-    """One request to the API, independent of where the server is and who asks."""
+    """One request to the API, independent of where the server is and who asks. It is not changed once it is made."""
 
     method: str
     path: str

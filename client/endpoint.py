@@ -56,14 +56,19 @@ class Constant:
     """Credentials that never change: nothing, a token, a user with a password, impersonation."""
 
     headers: tuple[tuple[str, str], ...] = ()
+    _grant: Grant = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make the grant."""
+        object.__setattr__(self, "_grant", Grant(self.headers))
 
     async def grant(self, *, period: float) -> Grant:
         """The same grant each time."""
-        return Grant(self.headers)
+        return self._grant
 
     async def renew(self, refused: Grant) -> Grant:
         """The same grant: there is nothing else."""
-        return Grant(self.headers)
+        return self._grant
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,9 @@ class ClientMetrics:
     refusals: int = 0
     """Answers 401."""
     bytes_received: int = 0
-    _requests: Counter[RequestLabels] = field(default_factory=Counter)
-    _retries: Counter[RequestLabels] = field(default_factory=Counter)
+    # By status code, method and host.
+    _requests: Counter[tuple[int | None, str, str]] = field(default_factory=Counter)
+    _retries: Counter[tuple[int | None, str, str]] = field(default_factory=Counter)
     _durations: dict[tuple[str, str], Tally] = field(default_factory=dict)
     # Where the last exchange went: a retry is counted for the host that gave the reason for it.
     _host: str = ""
@@ -68,7 +69,7 @@ class ClientMetrics:
     def count(self, code: int | None, method: str, host: str, seconds: float) -> None:
         """Count one HTTP exchange of so many seconds; without a code no answer came."""
         self._host = host
-        self._requests[_labels(code, method, host)] += 1
+        self._requests[code, method, host] += 1
         tally = self._durations.get((method, host))
         if tally is None:
             tally = self._durations[method, host] = Tally(BUCKETS)
@@ -76,7 +77,7 @@ class ClientMetrics:
 
     def count_retry(self, code: int | None, method: str) -> None:
         """Count that the exchange counted last is to be repeated."""
-        self._retries[_labels(code, method, self._host)] += 1
+        self._retries[code, method, self._host] += 1
 
     @property
     def retries(self) -> int:
@@ -85,16 +86,16 @@ class ClientMetrics:
 
     def requests(self) -> dict[RequestLabels, int]:
         """A snapshot of `rest_client_requests_total`."""
-        return dict(self._requests)
+        return {_labels(*known): count for known, count in tuple(self._requests.items())}
 
     def samples(self) -> Iterator[Sample]:
         """Everything there is to say at this moment (a source for `ctl.runtime.metrics`); from any thread."""
-        for labels, count in tuple(self._requests.items()):
-            yield Sample(REQUESTS, labels, count)
+        for known, count in tuple(self._requests.items()):
+            yield Sample(REQUESTS, _labels(*known), count)
         for names, tally in tuple(self._durations.items()):
             yield Sample(DURATION, names, tally)
-        for labels, count in tuple(self._retries.items()):
-            yield Sample(RETRIES, labels, count)
+        for known, count in tuple(self._retries.items()):
+            yield Sample(RETRIES, _labels(*known), count)
         yield Sample(THROTTLED, (), self.throttled)
         yield Sample(THROTTLED_SECONDS, (), self.throttled_seconds)
         yield Sample(LOST, (), self.lost_answers)

@@ -1,9 +1,12 @@
 """A resource served by the API, and the URLs of its objects."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
+
+_is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 
 
 class Key(NamedTuple):
@@ -82,7 +85,12 @@ class Resource:
         if self.namespaced and namespace is None and name is not None:
             raise ValueError(f"{self!r} is namespaced; the namespace of {name!r} is missing.")
         parts = ["/api" if not self.group and self.version == "v1" else "/apis", self.group, self.version]
-        parts += ["namespaces", quote(namespace, safe="")] if namespace is not None else []
-        parts += [self.plural, quote(name or "", safe=""), subresource or ""]
-        url = (server or "").rstrip("/") + "/".join(part for part in parts if part)
+        parts += ["namespaces", _quoted(namespace)] if namespace is not None else []
+        parts += [self.plural, _quoted(name) if name else "", subresource or ""]
+        url = (server or "").rstrip("/") + "/".join(filter(None, parts))
         return f"{url}?{urlencode(params)}" if params else url
+
+
+def _quoted(text: str) -> str:
+    # All names that the API accepts are plain.
+    return text if _is_plain(text) else quote(text, safe="")

@@ -183,10 +183,9 @@ class Client:
         channel: Channel = "request",
     ) -> Object:
         """Change parts of an object. Raises NotFound, Invalid (also for a failed `test` and for a wrong uid), Conflict."""
-        path = query(
-            resource.get_url(namespace=namespace, name=name, subresource=subresource),
-            {"fieldManager": field_manager, "force": force},
-        )
+        path = resource.get_url(namespace=namespace, name=name, subresource=subresource)
+        if field_manager is not None or force is not None:
+            path = query(path, {"fieldManager": field_manager, "force": force})
         call = Call(
             "PATCH",
             path,
@@ -236,6 +235,8 @@ class Client:
         return self._written(resource, call, _object(body, path))
 
     async def _write(self, resource: Resource, call: Call) -> Object:
+        if self.fence is None:
+            return _object(await self._sender.send(call), call.path)
         return self._written(resource, call, _object(await self._carry_out(resource, call), call.path))
 
     def _written(self, resource: Resource, call: Call, obj: Object) -> Object:
@@ -261,7 +262,8 @@ class Client:
             raise
 
     def _fence_of(self, call: Call) -> Fence | None:
-        return self.fence if call.channel != "renewal" and call.stores else None
+        fence = self.fence
+        return fence if fence is not None and call.channel != "renewal" and call.stores else None
 
     @asynccontextmanager
     async def watch(

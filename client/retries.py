@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
@@ -27,7 +27,7 @@ class Run:
         self.lost = False
         """Whether an attempt so far may have been applied although no success came back."""
         self._settings = settings
-        self._pauses = iter(settings.backoffs())
+        self._pauses: Iterator[float] | None = None
         self._exhausted = False
 
     def may_retry(self, error: BaseException) -> bool:
@@ -38,6 +38,8 @@ class Run:
 
     def wait(self, state: tenacity.RetryCallState) -> float:
         """The next pause: the configured one or the one the server asked for, whichever is longer."""
+        if self._pauses is None:
+            self._pauses = iter(self._settings.backoffs())
         pause = next(self._pauses, None)
         error = state.outcome.exception() if state.outcome is not None else None
         asked = error.retry_after if isinstance(error, APIError) else None

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import tenacity
 
@@ -23,7 +23,7 @@ MAX_LOGINS = 5
 """How many refused credentials one request may see; a source that makes bad ones for ever is an error."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(slots=True, repr=False)
 class _Pass:
     """What one exchange is let in with."""
 
@@ -123,12 +123,13 @@ class Sender:
         call, crossing = run.call, run.crossing
         request = self._request(call, call.channel)
         if crossing is not None:
-            request = replace(request, check=crossing.check)
+            request.check = crossing.check
         entry, refusals = await self._enter(), _Refusals()
         while True:
             self.crowd.enter()
             try:
-                await self._throttle(call.channel)
+                if self._bucket is not None:
+                    await self._throttle(self._bucket, call.channel)
                 if crossing is not None:
                     crossing.check()
                 answer = await self._transport.send(request, entry.access, entry.grant)
@@ -145,10 +146,11 @@ class Sender:
     async def open(self, call: Call) -> AsyncIterator[Stream]:
         """Open a stream. Raises as `send` does; nothing but 401 is retried, since who watches has a rhythm of its own."""
         request = self._request(call, "watch")
-        request = replace(request, headers={**request.headers, "Accept-Encoding": "identity"})
+        request.headers = {**request.headers, "Accept-Encoding": "identity"}
         entry, refusals = await self._enter(), _Refusals()
         while True:
-            await self._throttle("watch")
+            if self._bucket is not None:
+                await self._throttle(self._bucket, "watch")
             async with self._transport.open(request, entry.access, entry.grant) as stream:
                 if 200 <= stream.status < 300:
                     yield stream
@@ -162,8 +164,9 @@ class Sender:
     def _request(self, call: Call, channel: Channel) -> Request:
         settings = self._settings
         timeout = call.timeout if call.timeout is not None else settings.request_timeout
-        limits = [settings.watch_connect_timeout] if channel == "watch" else []
-        connect = next((limit for limit in (*limits, settings.connect_timeout) if limit is not None), timeout)
+        connect = settings.watch_connect_timeout if channel == "watch" else None
+        if connect is None:
+            connect = settings.connect_timeout if settings.connect_timeout is not None else timeout
         return Request(call.method, call.path, call.headers, call.body, timeout, connect, channel)
 
     async def _enter(self) -> _Pass:
@@ -191,10 +194,10 @@ class Sender:
             fresh = await self._enter()
         return fresh
 
-    async def _throttle(self, channel: Channel) -> None:
-        if self._bucket is None or channel == "renewal":
+    async def _throttle(self, bucket: Bucket, channel: Channel) -> None:
+        if channel == "renewal":
             return
-        delay = self._bucket.reserve(asyncio.get_running_loop().time())
+        delay = bucket.reserve(asyncio.get_running_loop().time())
         if delay > 0:
             self._metrics.throttled += 1
             self._metrics.throttled_seconds += delay

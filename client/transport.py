@@ -6,9 +6,10 @@ is a RequestError that says whether the request can have reached the server.
 
 import asyncio
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ssl import SSLContext
 from typing import Literal, NoReturn, TypedDict
 
@@ -32,9 +33,9 @@ KEEPALIVE = 30.0
 _FAILURES = (aiohttp.ClientError, OSError, RuntimeError)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(slots=True, repr=False)
 class Request:
-    """One HTTP exchange. `path` is relative to the server and may have a query."""
+    """One HTTP exchange. `path` is relative to the server and may have a query. It is not changed once it is under way."""
 
     method: str
     path: str
@@ -48,7 +49,7 @@ class Request:
     """Called last before the first byte leaves; what it raises ends the exchange. Not with a ready session of somebody else's."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(slots=True, repr=False)
 class Answer:
     """What came back: any status."""
 
@@ -143,12 +144,12 @@ class Transport:
         try:
             async with asyncio.timeout(request.timeout):
                 response = await self._begin(request, access, grant, sent)
-                async with response:
-                    body = await response.read()
+                # At the end, or when it fails, the library gives the connection back by itself.
+                body = await response.read()
         except _FAILURES as error:
-            self._metrics.count(None, request.method, URL(access.server).authority, time() - began)
+            self._metrics.count(None, request.method, _authority(access.server), time() - began)
             self._fail(error, request, access, sent)
-        self._metrics.count(response.status, request.method, response.url.authority, time() - began)
+        self._metrics.count(response.status, request.method, _host(response, access), time() - began)
         self._metrics.bytes_received += len(body)
         return Answer(response.status, response.headers, body)
 
@@ -165,15 +166,15 @@ class Transport:
                 async with asyncio.timeout(request.timeout):
                     response = await self._begin(request, access, grant, sent)
             except _FAILURES as error:
-                self._metrics.count(None, request.method, URL(access.server).authority, time() - began)
+                self._metrics.count(None, request.method, _authority(access.server), time() - began)
                 self._fail(error, request, access, sent)
-            self._metrics.count(response.status, request.method, response.url.authority, time() - began)
+            self._metrics.count(response.status, request.method, _host(response, access), time() - began)
             yield Stream(response, what, self._metrics)
         finally:
             if response is not None:
                 response.close()
 
-    async def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> aiohttp.ClientResponse:
+    def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Awaitable[aiohttp.ClientResponse]:
         url = URL(access.server + request.path, encoded=True)
         session = access.session or self._session(request.channel)
         # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
@@ -182,16 +183,15 @@ class Transport:
         headers = [("User-Agent", self._settings.user_agent), *request.headers.items(), *grant.headers]
         if not access.compression and "Accept-Encoding" not in request.headers:
             headers.append(("Accept-Encoding", "identity"))
-        connect = request.connect_timeout
         security: _Security = {} if access.session is not None else self._security(url, access, grant)
-        return await session.request(
+        return session.request(
             request.method,
             url,
             headers=headers,
             data=request.body,
             # A write must not be replayed elsewhere by a redirect.
             allow_redirects=request.method == "GET",
-            timeout=aiohttp.ClientTimeout(sock_connect=connect),
+            timeout=_limited(request.connect_timeout),
             trace_request_ctx=sent,
             **security,
         )
@@ -227,7 +227,7 @@ class Transport:
 
     def _fail(self, error: Exception, request: Request, access: Access, sent: _Sent) -> NoReturn:
         what = f"{request.method} {access.server}{request.path}"
-        host = URL(access.server).authority
+        host = _authority(access.server)
         maybe = sent.maybe or (access.session is not None and not isinstance(error, aiohttp.ClientConnectorError))
         if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)):
             reason = getattr(error, "certificate_error", None) or _plainly(error)
@@ -257,6 +257,21 @@ async def _note_sent(session: object, context: object, params: object) -> None:
         if sent.check is not None:
             sent.check()
         sent.maybe = True
+
+
+@lru_cache(maxsize=16)
+def _limited(connect: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(sock_connect=connect)
+
+
+@lru_cache(maxsize=16)
+def _authority(server: str) -> str:
+    return URL(server).authority
+
+
+def _host(response: aiohttp.ClientResponse, access: Access) -> str:
+    """Who has answered."""
+    return response.url.authority if response.history else _authority(access.server)
 
 
 def _environment_proxy(url: URL) -> str | None:
