@@ -19,7 +19,7 @@ from ..causation.fields import FieldPath
 from ..causation.patch import Patch, compose
 from ..causation.views import Body, BodyEssence
 from .diffbase import DiffBaseStorage, MultiDiffBaseStorage, StatusDiffBaseStorage
-from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError
+from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
 from .progress import MultiProgressStorage, ProgressStorage, StatusProgressStorage
 from .secrets import seal
 from .sizes import Room, withdraw
@@ -68,12 +68,11 @@ class Known:
         self._restores = 0
         self._restorable = 0.0
 
-    def learn(self, essence: BodyEssence, *, keep: bool = False) -> None:
-        """Take this for handled last; `keep` it whole, since the object does not."""
-        encoded = _encode(essence)
-        known = _digest(encoded)
+    def learn(self, essence: BodyEssence, *, keep: bool = False, known: bytes | None = None) -> None:
+        """Take this for handled last; `keep` it whole, since the object does not. `known` is its digest, if it was made."""
+        known = known or digest(essence)
         if keep and (self.state is None or known != self.digest):
-            self.state = zlib.compress(encoded, 1)
+            self.state = zlib.compress(_encode(essence), 1)
         elif not keep:
             self.state = None
         self.digest = known
@@ -180,7 +179,7 @@ class Baseline:
         """Remember a state in the patch; true when only its digest fits, so that the process has to keep it whole."""
         full = Patch()
         self.diffbase.store(body=body, patch=full, essence=essence)
-        present = body.metadata.annotations
+        present = annotations_of(body)
         if present and (key := self._digest_key(body)) in present:
             full.metadata.annotations[key] = None
         if self.marks:
@@ -253,7 +252,7 @@ class Baseline:
         return Room(size, self.largest)
 
     def _comparable(self, essence: BodyEssence, body: Body) -> BodyEssence:
-        annotations = (essence.get("metadata") or {}).get("annotations")
+        annotations = annotations_of(essence)
         if annotations and any(_OURS in name for name in annotations):
             essence = dict(essence)
             StanzaCleaning.remove_annotations(essence, {self._own_key(name, body) for name in (DIGEST_KEY, UID_KEY)})
@@ -268,7 +267,7 @@ class Baseline:
         return self._forming.usable_keys(name, body=body)[0]
 
     def _fetch_digest(self, body: Body) -> bytes | None:
-        annotations = body.metadata.annotations
+        annotations = annotations_of(body)
         if not annotations:
             return None
         key = self._digest_key(body)
@@ -284,11 +283,7 @@ class Baseline:
 
 def digest(essence: BodyEssence) -> bytes:
     """A hash of an essence that does not depend on the order of its keys."""
-    return _digest(_encode(essence))
-
-
-def _digest(encoded: bytes) -> bytes:
-    return hashlib.blake2b(encoded, digest_size=16).digest()
+    return hashlib.blake2b(_encode(essence), digest_size=16).digest()
 
 
 def fields_of(storage: DiffBaseStorage | ProgressStorage) -> list[FieldPath]:

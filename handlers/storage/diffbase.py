@@ -12,7 +12,7 @@ from ...client.patches import copy
 from ..causation.fields import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
 from ..causation.patch import Patch
 from ..causation.views import Body, BodyEssence
-from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError
+from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
 
 _SYSTEM = frozenset({"apiVersion", "kind", "metadata", "status"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -36,8 +36,9 @@ class DiffBaseStorage(KeyMarking, StanzaCleaning, metaclass=ABCMeta):
         Left out are the status, and of the metadata all but labels and annotations (those of operators and of `kubectl
         apply` are left out too). Extra fields are taken in as they are. Shares nothing with the body.
         """
-        essence: BodyEssence = {key: copy(value) for key, value in body.items() if key not in _SYSTEM}
-        metadata = body.get("metadata") or {}
+        raw = body._data if type(body) is Body else body
+        essence: BodyEssence = {key: copy(value) for key, value in raw.items() if key not in _SYSTEM}
+        metadata = raw.get("metadata") or {}
         kept = {key: copy(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
         if kept:
             essence["metadata"] = kept
@@ -46,14 +47,14 @@ class DiffBaseStorage(KeyMarking, StanzaCleaning, metaclass=ABCMeta):
             marked = self.detect_marked_prefixes(annotations)
             foreign = {key for key in annotations if "/" in key and key.split("/", 1)[0] in marked} if marked else set()
             self.remove_annotations(essence, foreign | {_LAST_APPLIED})
-        for spec in _listed(extra_fields):
+        for spec in _listed(extra_fields) if extra_fields else ():
             path = parse_field(spec)
             value = resolve(body, path, _ABSENT)
             if path and value is not _ABSENT:
                 ensure(essence, path, copy(value))
         if "metadata" in essence or "status" in essence:
             self.remove_empty_stanzas(essence)
-        for spec in _listed(self.ignored_fields):
+        for spec in _listed(self.ignored_fields) if self.ignored_fields else ():
             remove(essence, parse_field(spec))
         return essence
 
@@ -85,15 +86,14 @@ class AnnotationsDiffBaseStorage(KeyForming, DiffBaseStorage):
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         """As everywhere, without the essence itself."""
         essence = super().build(body=body, extra_fields=extra_fields)
-        annotations = (essence.get("metadata") or {}).get("annotations")
-        if annotations:
+        if annotations_of(essence):
             self.remove_annotations(essence, self.make_keys(self.key, body=body))
             self.remove_empty_stanzas(essence)
         return essence
 
     def fetch(self, *, body: Body) -> BodyEssence | None:
         """The essence in the annotation. Raises StoredStateError when that is no JSON object."""
-        annotations = body.metadata.annotations
+        annotations = annotations_of(body)
         if not annotations:
             return None
         for key in self.usable_keys(self.key, body=body):

@@ -38,6 +38,15 @@ class StoredStateError(ValueError):
         )
 
 
+_NONE: Mapping[str, Any] = {}
+
+
+def annotations_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The annotations of a body or of a patch, as they are in it; not a view, since looking into those is slow."""
+    raw = body._data if type(body) is Body else body
+    return (raw.get("metadata") or _NONE).get("annotations") or _NONE
+
+
 class KeyForming:
     """Forms annotation keys (`prefix/name`) from the ids of handlers and other raw keys."""
 
@@ -81,7 +90,8 @@ class KeyForming:
 
     def mark_key(self, key: str, *, body: Mapping[str, Any]) -> str:
         """Tell a ReplicaSet of a Deployment from the Deployment: Kubernetes copies annotations from that to this."""
-        if body.get("kind") == "ReplicaSet":
+        raw = body._data if type(body) is Body else body
+        if raw.get("kind") == "ReplicaSet":
             owners = Body(body).metadata.get("ownerReferences") or ()
             if any(owner.get("kind") == "Deployment" for owner in owners):
                 return f"{key}-ofDRS"

@@ -13,7 +13,7 @@ from ..causation.fields import FieldPath, FieldSpec, ensure, remove, resolve
 from ..causation.patch import Patch
 from ..causation.views import Body, BodyEssence
 from .diffbase import named_field
-from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError
+from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
 
 _ABSENT = object()
 
@@ -93,7 +93,7 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
 
     def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
         """The record in the annotation. Raises StoredStateError when that is no JSON object."""
-        annotations = body.metadata.annotations
+        annotations = annotations_of(body)
         if not annotations:
             return None
         for name in self.usable_keys(key, body=body):
@@ -114,15 +114,16 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
 
     def purge(self, *, key: str, body: Body, patch: Patch) -> None:
         """Remove the annotation."""
-        if not (patch.get("metadata") or body.metadata.annotations):
+        if not (patch.get("metadata") or annotations_of(body)):
             return
         for name in self.usable_keys(key, body=body):
             _discard(("metadata", "annotations", name), body, patch)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         """Set the annotation made for it, or remove it."""
+        annotations = annotations_of(body)
         for name in self.usable_keys(self.touch_key, body=body):
-            present = body.metadata.annotations.get(name)
+            present = annotations.get(name)
             if value is None:
                 _discard(("metadata", "annotations", name), body, patch)
             elif present != value:
@@ -133,7 +134,7 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
     def may_hold(self, body: Body) -> bool:
         """Whether there is any annotation with this prefix but those of what was handled last."""
         own, others = f"{self.prefix}/", f"{self.prefix}/last-handled-"
-        return any(name.startswith(own) and not name.startswith(others) for name in body.metadata.annotations)
+        return any(name.startswith(own) and not name.startswith(others) for name in annotations_of(body))
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
         """The essence without all annotations with this prefix."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..causation.fields import FieldPath, ensure, remove, resolve
 from ..causation.patch import Patch
+from .naming import annotations_of
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """All annotations of an object together, names and values."""
@@ -20,7 +21,7 @@ SMALLEST_LIMIT = 512
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Room:
     """How much may be remembered on one object: `size` is that of the object now, `largest` limits each annotation."""
 
@@ -29,14 +30,19 @@ class Room:
 
     def has(self, body: Mapping[str, Any], patch: Mapping[str, Any], more: Mapping[str, Any]) -> bool:
         """Whether an object takes a patch and what is to be remembered besides, `more`, without growing too large."""
-        present = _annotations(body)
-        wanted = _annotations(more)
-        after = {**present, **_annotations(patch), **wanted}
-        if sum(_size(name) + _size(text) for name, text in after.items() if text is not None) > ANNOTATIONS_LIMIT:
+        present = annotations_of(body)
+        wanted = annotations_of(more)
+        taken = 0
+        for name, text in {**present, **annotations_of(patch), **wanted}.items():
+            if text is not None:
+                taken += _size(name) + _size(text)
+        if taken > ANNOTATIONS_LIMIT:
             return False
         if self.largest is not None and any(text and _size(text) > self.largest for text in wanted.values()):
             return False
-        grown = _leaves_size(more) - sum(_stored_size(present.get(name)) for name in wanted)
+        grown = _leaves_size(more)
+        for name in wanted:
+            grown -= _stored_size(present.get(name))
         return self.size + grown <= OBJECT_LIMIT
 
 
@@ -49,10 +55,6 @@ def withdraw(remembered: Mapping[str, Any], body: Mapping[str, Any], patch: Patc
             remove(patch, path)
 
 
-def _annotations(body: Mapping[str, Any]) -> Mapping[str, str | None]:
-    return (body.get("metadata") or {}).get("annotations") or {}
-
-
 def _leaves(patch: Mapping[str, Any], path: FieldPath = ()) -> list[FieldPath]:
     found: list[FieldPath] = []
     for key, value in patch.items():
@@ -61,10 +63,10 @@ def _leaves(patch: Mapping[str, Any], path: FieldPath = ()) -> list[FieldPath]:
 
 
 def _leaves_size(patch: Mapping[str, Any]) -> int:
-    return sum(
-        len(key) + (_leaves_size(value) if isinstance(value, (dict, Mapping)) else _stored_size(value))
-        for key, value in patch.items()
-    )
+    size = 0
+    for key, value in patch.items():
+        size += len(key) + (_leaves_size(value) if isinstance(value, (dict, Mapping)) else _stored_size(value))
+    return size
 
 
 def _size(text: str) -> int:
