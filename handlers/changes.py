@@ -301,7 +301,7 @@ class Changes:
                 return known
             return stored
 
-        owned = self.env.registry.changing_ids(self.place.resource)
+        owned = self.env.registry.changing_ids(cause.resource)
         return Progression.load(cause.reason, owned, ids(specs), fetch, clock.now())
 
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
@@ -344,6 +344,7 @@ class Changes:
             known.learn(
                 essence,
                 keep=round_.compact or self._baseline.several or (self._recalled.compact and essence == cause.old),
+                known=bytes.fromhex(now.digest) if essence is now.essence else None,
             )
         if releasing:
             await self._release(answer, cause)
@@ -358,7 +359,7 @@ class Changes:
         self.memory.carried = others(seen, essence)
         if current != essence or self.memory.carried:
             return AT_ONCE  # the way back, too, is a change to those who saw it
-        if self.env.registry.may_let_go(self.place.resource):
+        if self.env.registry.may_let_go(cause.resource):
             return AT_ONCE  # the finalizer may be needed for what was only, or may not be there for what is now
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None
@@ -383,7 +384,7 @@ class Changes:
 
 
 def _tell(cause: ChangingCause, progression: Progression) -> None:
-    if progression.active:
+    if progression.active and cause.logger.isEnabledFor(logging.INFO):
         counts = progression.told
         text = "%s is processed: %d succeeded; %d failed."
         cause.logger.info(text, TITLES[cause.reason], counts.succeeded, counts.failed)

@@ -51,6 +51,8 @@ def part(patch: Mapping[str, Any], annotations: Collection[str], fields: Iterabl
     gone: dict[str, Any] = {}
     paths: list[FieldPath] = [("metadata", "annotations", name) for name in annotations]
     for path in fields:
+        if path[0] not in patch:
+            continue
         found = resolve(patch, path, _ABSENT)
         if isinstance(found, (dict, Mapping)):
             paths += [(*path, key) for key in found]

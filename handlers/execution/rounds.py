@@ -22,6 +22,7 @@ from ..settings import OperatorSettings
 from ..storage.baseline import digest
 from .application import change, is_refused_for_good
 from .attempts import Call, attempt
+from .lifecycles import all_at_once
 from .progression import Progression
 from .records import Records
 from .subhandlers import Offspring
@@ -122,11 +123,13 @@ class Round:
         left: dict[str, ChangingSpec] = {}
         for spec in specs:
             left.setdefault(spec.id, spec)
-        while not self._is_over():
+        while not self._is_over() and left:
             now = clock.now()
             due = [spec for spec in left.values() if self.progression.records[spec.id].due(now)]
             choose = lifecycle or self._around.lifecycle
-            chosen = choose(due, state=self.progression, **self.cause.kwargs) if due else ()
+            # The usual one is known to look at nothing.
+            is_usual = choose is all_at_once or not due
+            chosen = due if is_usual else choose(due, state=self.progression, **self.cause.kwargs)
             if not chosen:
                 return
             for number, spec in enumerate(chosen):
