@@ -20,6 +20,7 @@ from .endpoint import Access, Grant
 from .errors import AccessError, RequestError, StreamStalled
 from .metrics import ClientMetrics
 from .settings import ClientSettings
+from .slots import Slots
 from .tls import Contexts
 
 Channel = Literal["request", "watch", "renewal"]
@@ -125,6 +126,8 @@ class Transport:
         self._settings = settings
         self._metrics = metrics
         self._contexts = Contexts(settings.credentials_period)
+        # Of the channel of requests; a session of somebody else's has limits of its own.
+        self._slots = Slots(settings.connections) if settings.connections else None
         self._sessions: dict[Channel, aiohttp.ClientSession] = {}
         self._closed = False
 
@@ -143,9 +146,16 @@ class Transport:
         began = time()
         try:
             async with asyncio.timeout(request.timeout):
-                response = await self._begin(request, access, grant, sent)
-                # At the end, or when it fails, the library gives the connection back by itself.
-                body = await response.read()
+                slots = self._slots if request.channel == "request" and access.session is None else None
+                if slots is not None:
+                    await slots.take()
+                try:
+                    response = await self._begin(request, access, grant, sent)
+                    # At the end, or when it fails, the library gives the connection back by itself.
+                    body = await response.read()
+                finally:
+                    if slots is not None:
+                        slots.give()
         except _FAILURES as error:
             self._metrics.count(None, request.method, _authority(access.server), time() - began)
             self._fail(error, request, access, sent)
@@ -214,11 +224,10 @@ class Transport:
             raise AccessError("This client is closed; make a new one.")
         session = self._sessions.get(channel)
         if session is None:
-            limit = self._settings.connections if channel == "request" else 0
             trace = aiohttp.TraceConfig()
             trace.on_request_headers_sent.append(_note_sent)
             session = self._sessions[channel] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[trace],
                 read_bufsize=2**18,
