@@ -96,7 +96,7 @@ class Patch(dict[str, Any]):
         self.fns: list[PatchFn] = list(fns)
 
     def __bool__(self) -> bool:
-        return len(self) > 0 or len(self.fns) > 0
+        return len(self) > 0 or self.fns != []
 
     def __repr__(self) -> str:
         parts = [super().__repr__()] if len(self) else []
