@@ -7,7 +7,7 @@ is a RequestError that says whether the request can have reached the server.
 import asyncio
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ssl import SSLContext
@@ -20,7 +20,6 @@ from .endpoint import Access, Grant
 from .errors import AccessError, RequestError, StreamStalled
 from .metrics import ClientMetrics
 from .settings import ClientSettings
-from .slots import Slots
 from .tls import Contexts
 
 Channel = Literal["request", "watch", "renewal"]
@@ -29,6 +28,7 @@ Channel = Literal["request", "watch", "renewal"]
 KEEPALIVE = 30.0
 """How long an idle connection is kept: shorter than servers (90 s) and load balancers (60 s) keep it."""
 
+_NO_LIMIT = nullcontext()
 
 # The library says "Session is closed" and "Connection closed" by RuntimeError.
 _FAILURES = (aiohttp.ClientError, OSError, RuntimeError)
@@ -126,8 +126,8 @@ class Transport:
         self._settings = settings
         self._metrics = metrics
         self._contexts = Contexts(settings.credentials_period)
-        # Of the channel of requests; a session of somebody else's has limits of its own.
-        self._slots = Slots(settings.connections) if settings.connections else None
+        # Requests wait here and not for the library's connections, which would tell of each step, and search twice in the end.
+        self._turns = asyncio.Semaphore(settings.connections) if settings.connections else _NO_LIMIT
         self._sessions: dict[Channel, aiohttp.ClientSession] = {}
         self._closed = False
 
@@ -145,17 +145,12 @@ class Transport:
         time = asyncio.get_running_loop().time
         began = time()
         try:
-            async with asyncio.timeout(request.timeout):
-                slots = self._slots if request.channel == "request" and access.session is None else None
-                if slots is not None:
-                    await slots.take()
-                try:
-                    response = await self._begin(request, access, grant, sent)
-                    # At the end, or when it fails, the library gives the connection back by itself.
-                    body = await response.read()
-                finally:
-                    if slots is not None:
-                        slots.give()
+            # A session of somebody else's has limits of its own.
+            turns = self._turns if request.channel == "request" and access.session is None else _NO_LIMIT
+            async with asyncio.timeout(request.timeout), turns:
+                response = await self._begin(request, access, grant, sent)
+                # At the end, or when it fails, the library gives the connection back by itself.
+                body = await response.read()
         except _FAILURES as error:
             self._metrics.count(None, request.method, _authority(access.server), time() - began)
             self._fail(error, request, access, sent)

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from ctl.client.endpoint import TLS, Access, Constant
-from ctl.client.errors import APIError, LostAnswer, RequestError
+from ctl.client.errors import AccessError, APIError, LostAnswer, RequestError
 from ctl.client.rest import Client
 
 from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving
@@ -125,6 +125,28 @@ async def test_waiting_for_a_free_connection_is_no_lost_answer() -> None:
         assert not isinstance(caught.value, LostAnswer)
         blocker.cancel()
         await asyncio.gather(blocker, return_exceptions=True)
+
+
+async def test_requests_that_wait_for_a_connection_end_when_their_client_is_closed() -> None:
+    arrived = asyncio.Event()
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        arrived.set()
+        await wire.until_closed()
+
+    async with serving(behave) as server, asyncio.timeout(10):
+        client = Client(Access(server.url), replace(QUICK, connections=1, error_backoffs=()))
+        sent = asyncio.create_task(client.get(PODS, "a", "ns"))
+        await arrived.wait()
+        waiting = [asyncio.create_task(client.get(PODS, "b", "ns")) for _ in range(2)]
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(RequestError):
+            await sent
+        for request in waiting:
+            with pytest.raises(AccessError, match="This client is closed"):
+                await request
+    assert len(server.seen) == 1
 
 
 async def test_closing_a_client_ends_its_watches() -> None:
