@@ -11,7 +11,7 @@ from ..client.objects import Object
 from ..runtime import clock
 from ..runtime.situation import situation
 from .background.background import Standing
-from .background.memories import Memory
+from .background.memories import NOTHING, Memory
 from .causation.causes import ChangingCause, Reason
 from .causation.detection import FinalizerStep, decide_finalizer, detect_reason
 from .causation.diffs import diff
@@ -379,7 +379,7 @@ class Changes:
         return bytes.fromhex(min(elsewhere)) if elsewhere else None
 
     def _forget_cycle(self) -> None:
-        self.memory.progress = {}
+        self.memory.progress = NOTHING
         self.memory.seen = {}
 
 

@@ -16,7 +16,8 @@ from ..causation.views import BodyEssence
 from ..execution.progression import Progress
 from ..storage.baseline import Known
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""No states, no records: one for all objects, since there is a memory for each of them."""
 
 _OURS = 3
 """The references to a memo that `rest` itself knows of: where it is kept, its own, and the count's."""
@@ -59,9 +60,9 @@ class Memory:
         self.initial = initial
         self.known = Known(copied=copied)
         self.handled_once = False
-        self.seen: Mapping[str, BodyEssence] = _NOTHING
-        self.carried: Mapping[str, BodyEssence] = _NOTHING
-        self.progress: Mapping[str, Progress] = {}
+        self.seen: Mapping[str, BodyEssence] = NOTHING
+        self.carried: Mapping[str, BodyEssence] = NOTHING
+        self.progress: Mapping[str, Progress] = NOTHING
         self.unwritten: Patch | None = None
         self.observed: int | None = None
         self.leaving = False

@@ -49,7 +49,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Known:
+class Known(msgspec.Struct, eq=False, gc=False):
     """What the process knows of one object's baseline, beside what the object says.
 
     `digest`: of the state handled last. `copied`: what the object says is not about it, or not about this version of it.
@@ -57,16 +57,13 @@ class Known:
     server has refused as too large: 0 nothing, 1 what was whole, 2 anything of ours. `state`: the state itself, compressed, for an object that holds a digest only.
     """
 
-    __slots__ = ("_restorable", "_restores", "copied", "created", "digest", "state", "thrift")
-
-    def __init__(self, *, copied: bool = False) -> None:
-        self.digest: bytes | None = None
-        self.state: bytes | None = None
-        self.copied = copied
-        self.created = False
-        self.thrift = 0
-        self._restores = 0
-        self._restorable = 0.0
+    digest: bytes | None = None
+    state: bytes | None = None
+    copied: bool = False
+    created: bool = False
+    thrift: int = 0
+    _restores: int = 0
+    _restorable: float = 0.0
 
     def learn(self, essence: BodyEssence, *, keep: bool = False, known: bytes | None = None) -> None:
         """Take this for handled last; `keep` it whole, since the object does not. `known` is its digest, if it was made."""
