@@ -235,8 +235,6 @@ class Client:
         return self._written(resource, call, _object(body, path))
 
     async def _write(self, resource: Resource, call: Call) -> Object:
-        if self.fence is None:
-            return _object(await self._sender.send(call), call.path)
         return self._written(resource, call, _object(await self._carry_out(resource, call), call.path))
 
     def _written(self, resource: Resource, call: Call, obj: Object) -> Object:
@@ -262,8 +260,7 @@ class Client:
             raise
 
     def _fence_of(self, call: Call) -> Fence | None:
-        fence = self.fence
-        return fence if fence is not None and call.channel != "renewal" and call.stores else None
+        return self.fence if call.channel != "renewal" and call.stores else None
 
     @asynccontextmanager
     async def watch(

@@ -128,8 +128,7 @@ class Sender:
         while True:
             self.crowd.enter()
             try:
-                if self._bucket is not None:
-                    await self._throttle(self._bucket, call.channel)
+                await self._throttle(call.channel)
                 if crossing is not None:
                     crossing.check()
                 answer = await self._transport.send(request, entry.access, entry.grant)
@@ -149,8 +148,7 @@ class Sender:
         request.headers = {**request.headers, "Accept-Encoding": "identity"}
         entry, refusals = await self._enter(), _Refusals()
         while True:
-            if self._bucket is not None:
-                await self._throttle(self._bucket, "watch")
+            await self._throttle("watch")
             async with self._transport.open(request, entry.access, entry.grant) as stream:
                 if 200 <= stream.status < 300:
                     yield stream
@@ -194,10 +192,10 @@ class Sender:
             fresh = await self._enter()
         return fresh
 
-    async def _throttle(self, bucket: Bucket, channel: Channel) -> None:
-        if channel == "renewal":
+    async def _throttle(self, channel: Channel) -> None:
+        if self._bucket is None or channel == "renewal":
             return
-        delay = bucket.reserve(asyncio.get_running_loop().time())
+        delay = self._bucket.reserve(asyncio.get_running_loop().time())
         if delay > 0:
             self._metrics.throttled += 1
             self._metrics.throttled_seconds += delay

@@ -165,8 +165,6 @@ class Changes:
         present = finalizer in (metadata.get("finalizers") or ())
         exited = self.standing.exited
         needed = self.env.registry.requires_finalizer(cause.resource, cause, excluded=exited)
-        if needed is present:
-            return obj
         step = decide_finalizer(needed=needed, present=present, deleting=False)
         if step is FinalizerStep.ADD:
             return await self._writer(cause).add_finalizer(obj, finalizer)

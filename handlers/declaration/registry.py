@@ -226,8 +226,7 @@ class OperatorRegistry:
 
         An object that none does is left alone: no log, no annotation, no diff-base.
         """
-        specs = self._regard(cause.resource).changing
-        return bool(specs) and (specs[0].is_unfiltered or any(prematch(spec, cause) for spec in specs))
+        return any(prematch(spec, cause) for spec in self._regard(cause.resource).changing)
 
     def requires_finalizer(
         self, resource: Resource, cause: ResourceCause, *, excluded: Container[HandlerId] = frozenset()
@@ -237,8 +236,6 @@ class OperatorRegistry:
         `excluded` are ids of daemons and timers that have ended by themselves and will not be started again.
         """
         regard = self._regard(resource)
-        if not regard.spawning and not regard.guards:
-            return False
         return any(spec.id not in excluded and match(spec, cause) for spec in regard.spawning) or any(
             prematch(spec, cause) for spec in regard.guards
         )

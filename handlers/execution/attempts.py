@@ -76,8 +76,7 @@ async def attempt(
             result = await _call_in_thread(call, settings, now, pools)
         if after is not None:
             await after()
-        if isinstance(cause, ResourceCause) and len(cause.patch):
-            _insist_on_writable(call)
+        _insist_on_writable(call)
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -149,13 +148,14 @@ def kwargs(call: Call, now: datetime) -> dict[str, Any]:
     """What the function is given: the attempt's arguments, and the cause's own last (they and the indices win)."""
     progress = call.progress
     runtime: timedelta = now - progress.started
-    attempts = {
+    return {
         "param": call.spec.param,
         "retry": progress.retries,
         "started": progress.started,
         "runtime": runtime,
+        **(call.extra or {}),
+        **call.cause.kwargs,
     }
-    return {**attempts, **call.extra, **call.cause.kwargs} if call.extra else {**attempts, **call.cause.kwargs}
 
 
 def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> tuple[Outcome, str]:

@@ -173,11 +173,7 @@ class Progression:
     @property
     def done(self) -> bool:
         """Every active handler is finished."""
-        for known_id in self.active:
-            known = self.records[known_id]
-            if not (known.success or known.failure):
-                return False
-        return True
+        return all(self.records[known_id].finished for known_id in self.active)
 
     @property
     def counts(self) -> Counts:

@@ -46,7 +46,7 @@ class Records:
 
     def are_unwritten(self, body: Body) -> bool:
         """Whether a storage outside of the object waits for a write."""
-        return bool(self.outside) and any(storage.is_unwritten(body) for storage in self.outside)
+        return any(storage.is_unwritten(body) for storage in self.outside)
 
     def _try(self, progression: Progression, body: Body, patch: Patch, size: int, longest: int | None) -> bool:
         records = Patch()

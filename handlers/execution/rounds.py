@@ -106,9 +106,7 @@ class Round:
             await self._write_before_the_end()
             raise
         finally:
-            self._ended = True
-            if self._timer is not None or self._checkpoint is not None:
-                await self._settle_checkpoint()
+            await self._settle_checkpoint()
 
     async def attempt_due(
         self,

@@ -97,7 +97,7 @@ class Statistics:
     def expect(self, specs: Iterable[Spec]) -> None:
         """Show these handlers from now on, before they are called for the first time: a rate needs a zero to begin with."""
         for spec in specs:
-            self._expected[spec] = self.of(spec)
+            self._expected[spec] = self._find(spec)
 
     def samples(self) -> Iterator[Sample]:
         """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""

@@ -45,16 +45,15 @@ class DiffBaseStorage(KeyMarking, StanzaCleaning, metaclass=ABCMeta):
         if "annotations" in kept:
             annotations = kept["annotations"]
             marked = self.detect_marked_prefixes(annotations)
-            foreign = {key for key in annotations if "/" in key and key.split("/", 1)[0] in marked} if marked else set()
+            foreign = {key for key in annotations if "/" in key and key.split("/", 1)[0] in marked}
             self.remove_annotations(essence, foreign | {_LAST_APPLIED})
-        for spec in _listed(extra_fields) if extra_fields else ():
+        for spec in _listed(extra_fields):
             path = parse_field(spec)
             value = resolve(body, path, _ABSENT)
             if path and value is not _ABSENT:
                 ensure(essence, path, copy(value))
-        if "metadata" in essence or "status" in essence:
-            self.remove_empty_stanzas(essence)
-        for spec in _listed(self.ignored_fields) if self.ignored_fields else ():
+        self.remove_empty_stanzas(essence)
+        for spec in _listed(self.ignored_fields):
             remove(essence, parse_field(spec))
         return essence
 
