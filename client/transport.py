@@ -8,12 +8,14 @@ import asyncio
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Literal, NoReturn, TypedDict
+from typing import Any, Literal, NoReturn, TypedDict
 
 import aiohttp
+from aiohttp.connector import Connection
 from yarl import URL
 
 from .endpoint import Access, Grant
@@ -110,13 +112,34 @@ class _Security(TypedDict, total=False):
 
 
 class _Sent:
-    """Whether the bytes of a request may have left; set by the library just before it writes the first one."""
+    """Whether the bytes of a request may have left; set when it has its connection, and writes the first one next."""
 
     __slots__ = ("check", "maybe")
 
     def __init__(self, check: Callable[[], None] | None = None) -> None:
         self.maybe = False
         self.check = check
+
+
+_under_way: ContextVar[_Sent | None] = ContextVar("request", default=None)
+"""The request that this task has begun last."""
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Gives connections to the requests of this module, and notes that. (Traces of the library would tell it too, for four times the price.)"""
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Connection:
+        connection = await super().connect(*args, **kwargs)
+        sent = _under_way.get()
+        if sent is not None:
+            try:
+                if sent.check is not None:
+                    sent.check()
+            except BaseException:
+                connection.release()
+                raise
+            sent.maybe = True
+        return connection
 
 
 class Transport:
@@ -182,6 +205,7 @@ class Transport:
     def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Awaitable[aiohttp.ClientResponse]:
         url = URL(access.server + request.path, encoded=True)
         session = access.session or self._session(request.channel)
+        _under_way.set(sent)
         # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
         # repeated is decided above this module.
         session._retry_connection = False
@@ -197,7 +221,6 @@ class Transport:
             # A write must not be replayed elsewhere by a redirect.
             allow_redirects=request.method == "GET",
             timeout=_limited(request.connect_timeout),
-            trace_request_ctx=sent,
             **security,
         )
 
@@ -219,12 +242,9 @@ class Transport:
             raise AccessError("This client is closed; make a new one.")
         session = self._sessions.get(channel)
         if session is None:
-            trace = aiohttp.TraceConfig()
-            trace.on_request_headers_sent.append(_note_sent)
             session = self._sessions[channel] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE),
+                connector=_Connector(limit=0, keepalive_timeout=KEEPALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trace_configs=[trace],
                 read_bufsize=2**18,
             )
         return session
@@ -253,14 +273,6 @@ class Transport:
         self._metrics.lost_answers += 1
         found = "none came in time" if isinstance(error, TimeoutError) else (str(error) or type(error).__name__)
         raise RequestError(f"{what}: the answer was lost: {found}.", sent=True) from error
-
-
-async def _note_sent(session: object, context: object, params: object) -> None:
-    sent = getattr(context, "trace_request_ctx", None)
-    if isinstance(sent, _Sent):
-        if sent.check is not None:
-            sent.check()
-        sent.maybe = True
 
 
 @lru_cache(maxsize=16)
