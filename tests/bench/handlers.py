@@ -1,35 +1,46 @@
-"""Measure a whole operator: the same programs for kopf, in an environment that has it, and for ctl.
+"""Measure a whole operator: this file is one, for `kopf run` and for `ctl run`, and measures the process it is in.
 
-    python tests/bench/handlers.py MODULE events URL COUNT EVENTS
-    python tests/bench/handlers.py MODULE handled URL COUNT
-    python tests/bench/handlers.py MODULE creates NAMESPACE COUNT
-    python tests/bench/handlers.py MODULE latency NAMESPACE COUNT
+    BENCH="events COUNT EVENTS URL" python -m MODULE run -q --standalone -A tests/bench/handlers.py
+    BENCH="handled COUNT URL" python -m MODULE run -q --standalone -A tests/bench/handlers.py
+    BENCH="creates COUNT" python -m MODULE run -q --standalone -n NAMESPACE tests/bench/handlers.py
+    BENCH="latency COUNT" python -m MODULE run -q --standalone -n NAMESPACE tests/bench/handlers.py
 
 MODULE is `kopf` or `ctl`. The first two work on the server at URL, `replay.py`: a no-op `@on.event` handler that counts COUNT listed objects
 and EVENTS modifications (at most COUNT: kopf joins events of one object that come close together); and a create handler which is
 never called, since all of COUNT objects have been handled. The last two work on the cluster of KUBECONFIG: a create handler that
 takes in COUNT objects; and one that notes how long ago each was created (`spec.at`, the time of the request, in seconds of the epoch; it says "ready" for an
 object that has none).
-Only warnings are logged, as with `-q`. Each prints one line of JSON.
+Each ends by itself and prints one line of JSON. What is imported before this file is not in the figures, but in the peak of the memory.
 """
 
-import asyncio
-import importlib
 import json
-import logging
 import os
 import resource
-import sys
+import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-kopf: Any = importlib.import_module(sys.argv[1])
+if TYPE_CHECKING:
+    import ctl as kopf
+else:
+    import kopf
 
 SETTLING = 3.0
 """How long what was asked for last may be on its way to the server, in seconds."""
+MARKS: dict[str, tuple[float, float]] = {}
+"""Moments: of the wall, and of the CPU time of this process."""
+
+
+def mark(name: str) -> None:
+    MARKS.setdefault(name, (time.perf_counter(), time.process_time()))
+
+
+def between(begin: str, end: str) -> tuple[float, float]:
+    (began, burnt), (ended, out) = MARKS[begin], MARKS[end]
+    return ended - began, out - burnt
 
 
 def rss() -> int:
@@ -37,168 +48,152 @@ def rss() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-class Marks:
-    """Moments: of the wall, and of the CPU time of this process."""
-
-    def __init__(self) -> None:
-        self._marks: dict[str, tuple[float, float]] = {}
-        self.stop = threading.Event()
-        self.memory = rss()
-
-    def mark(self, name: str) -> None:
-        self._marks.setdefault(name, (time.perf_counter(), time.process_time()))
-
-    def between(self, begin: str, end: str) -> tuple[float, float]:
-        (began, burnt), (ended, out) = self._marks[begin], self._marks[end]
-        return ended - began, out - burnt
-
-    def stop_soon(self) -> None:
-        threading.Timer(SETTLING, self.stop.set).start()
+BEFORE = rss()
 
 
-def operate(registry: Any, stop: threading.Event, **where: Any) -> None:
-    asyncio.run(kopf.operator(registry=registry, standalone=True, stop_flag=stop, **where))
+def memory(count: int) -> dict[str, float]:
+    return {
+        "rss_per_object_bytes": round((rss() - BEFORE) / count),
+        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
 
 
-def at(registry: Any, url: str) -> None:
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def stop_soon() -> None:
+    threading.Timer(SETTLING, stop).start()
+
+
+def at_the_end(result: Callable[[], dict[str, float]]) -> None:
+    """Print this when nothing runs any more."""
+
+    @kopf.on.cleanup()
+    async def conclude(**_: Any) -> None:
+        mark("end")
+        print(json.dumps(result()), flush=True)
+
+
+def at(url: str) -> None:
     """Have the operator talk to this server, without credentials."""
 
-    def login(**_: Any) -> Any:
+    @kopf.on.login()
+    def login(**_: Any) -> kopf.ConnectionInfo:
         return kopf.ConnectionInfo(server=url)
 
-    kopf.on.login(registry=registry)(login)
 
-
-def at_kubeconfig(registry: Any) -> None:
-    """Have the operator talk to the cluster of KUBECONFIG."""
-
-    def login(**kwargs: Any) -> Any:
-        return kopf.login_with_kubeconfig(**kwargs)
-
-    kopf.on.login(registry=registry)(login)
-
-
-def events(url: str, objects: str, changes: str) -> dict[str, float]:
-    count, total, marks, registry = int(objects), int(changes), Marks(), kopf.OperatorRegistry()
+def events(objects: str, changes: str, url: str) -> None:
+    count, total = int(objects), int(changes)
     seen = {"listed": 0, "live": 0}
+    at(url)
 
+    @kopf.on.event("kopfexamples")
     async def every(type: str | None, **_: Any) -> None:
         if type is None:
             seen["listed"] += 1
             if seen["listed"] == count:
-                marks.mark("listed")
+                mark("listed")
         else:
-            marks.mark("live")
+            mark("live")
             seen["live"] += 1
             if seen["live"] == total:
-                marks.mark("done")
-                marks.stop.set()
+                mark("done")
+                stop()
 
-    at(registry, url)
-    kopf.on.event("kopfexamples", registry=registry)(every)
-    marks.mark("start")
-    operate(registry, marks.stop, clusterwide=True)
-    (synced, synced_cpu), (seconds, cpu) = marks.between("start", "listed"), marks.between("live", "done")
-    return {
-        "objects": count,
-        "events": total,
-        "sync_per_s": round(count / synced),
-        "sync_per_cpu_s": round(count / synced_cpu),
-        "live_per_s": round(total / seconds),
-        "live_per_cpu_s": round(total / cpu),
-        "start_cpu_s": round(synced_cpu, 2),
-        **memory(marks, count),
-    }
+    def result() -> dict[str, float]:
+        (synced, synced_cpu), (seconds, cpu) = between("start", "listed"), between("live", "done")
+        return {
+            "objects": count,
+            "events": total,
+            "sync_per_s": round(count / synced),
+            "sync_per_cpu_s": round(count / synced_cpu),
+            "live_per_s": round(total / seconds),
+            "live_per_cpu_s": round(total / cpu),
+            "start_cpu_s": round(synced_cpu, 2),
+            **memory(count),
+        }
+
+    at_the_end(result)
 
 
-def handled(url: str, objects: str) -> dict[str, float]:
-    count, marks, registry = int(objects), Marks(), kopf.OperatorRegistry()
-    calls = [0]
+def handled(objects: str, url: str) -> None:
+    count, calls = int(objects), [0]
+    at(url)
 
+    @kopf.on.create("kopfexamples")
     async def create(**_: Any) -> None:
         calls[0] += 1
 
-    async def last(name: str, **_: Any) -> None:
-        marks.mark("done")
-        marks.stop_soon()
-
-    at(registry, url)
-    kopf.on.create("kopfexamples", registry=registry)(create)
     # The one object that is not handled yet is the last of the list.
-    kopf.on.create("kopfexamples", registry=registry, labels={"last": "yes"})(last)
-    marks.mark("start")
-    operate(registry, marks.stop, clusterwide=True)
-    seconds, cpu = marks.between("start", "done")
-    return {
-        "objects": count,
-        "calls": calls[0],
-        "seconds": round(seconds, 2),
-        "cpu_s": round(cpu, 2),
-        **memory(marks, count),
-    }
+    @kopf.on.create("kopfexamples", labels={"last": "yes"})
+    async def last(**_: Any) -> None:
+        mark("done")
+        stop_soon()
+
+    def result() -> dict[str, float]:
+        seconds, cpu = between("start", "done")
+        return {
+            "objects": count,
+            "calls": calls[0],
+            "seconds": round(seconds, 2),
+            "cpu_s": round(cpu, 2),
+            **memory(count),
+        }
+
+    at_the_end(result)
 
 
-def creates(namespace: str, objects: str) -> dict[str, float]:
-    count, marks, registry = int(objects), Marks(), kopf.OperatorRegistry()
-    left = [count]
+def creates(objects: str) -> None:
+    count, left = int(objects), [int(objects)]
 
+    @kopf.on.create("kopfexamples")
     async def create(**_: Any) -> None:
         left[0] -= 1
         if not left[0]:
-            marks.mark("done")
-            marks.stop_soon()
+            mark("done")
+            stop_soon()
 
-    at_kubeconfig(registry)
-    kopf.on.create("kopfexamples", registry=registry)(create)
-    marks.mark("start")
-    operate(registry, marks.stop, namespaces=[namespace])
-    marks.mark("end")
-    seconds, _ = marks.between("start", "done")
-    _, cpu = marks.between("start", "end")
-    return {"objects": count, "seconds": round(seconds, 2), "cpu_s": round(cpu, 2), **memory(marks, count)}
+    def result() -> dict[str, float]:
+        (seconds, _), (_, cpu) = between("start", "done"), between("start", "end")
+        return {"objects": count, "seconds": round(seconds, 2), "cpu_s": round(cpu, 2), **memory(count)}
+
+    at_the_end(result)
 
 
-def latency(namespace: str, objects: str) -> dict[str, float]:
-    count, marks, registry = int(objects), Marks(), kopf.OperatorRegistry()
+def latency(objects: str) -> None:
+    count = int(objects)
     delays: list[float] = []
 
+    @kopf.on.startup()
+    async def startup(settings: Any, **_: Any) -> None:
+        settings.posting.enabled = False
+
+    @kopf.on.create("kopfexamples")
     async def create(spec: Any, **_: Any) -> None:
         if "at" not in spec:
             print("ready", flush=True)
             return
         delays.append(time.time() - spec["at"])
         if len(delays) == count:
-            marks.stop_soon()
+            stop_soon()
 
-    async def startup(settings: Any, **_: Any) -> None:
-        settings.posting.enabled = False
+    def result() -> dict[str, float]:
+        delays.sort()
+        return {
+            "objects": count,
+            "p50_ms": round(delays[count // 2] * 1000, 1),
+            "p99_ms": round(delays[count * 99 // 100] * 1000, 1),
+            "max_ms": round(delays[-1] * 1000, 1),
+        }
 
-    at_kubeconfig(registry)
-    kopf.on.startup(registry=registry)(startup)
-    kopf.on.create("kopfexamples", registry=registry)(create)
-    operate(registry, marks.stop, namespaces=[namespace])
-    delays.sort()
-    return {
-        "objects": count,
-        "p50_ms": round(delays[count // 2] * 1000, 1),
-        "p99_ms": round(delays[count * 99 // 100] * 1000, 1),
-        "max_ms": round(delays[-1] * 1000, 1),
-    }
+    at_the_end(result)
 
 
-def memory(marks: Marks, count: int) -> dict[str, float]:
-    return {
-        "rss_per_object_bytes": round((rss() - marks.memory) / count),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-    }
-
-
-PROGRAMS: dict[str, Callable[..., dict[str, float]]] = {
+PROGRAMS: dict[str, Callable[..., None]] = {
     program.__name__: program for program in (events, handled, creates, latency)
 }
 
-
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING)
-    logging.getLogger().setLevel(logging.WARNING)
-    print(json.dumps(PROGRAMS[sys.argv[2]](*sys.argv[3:])))
+name, *arguments = os.environ["BENCH"].split()
+PROGRAMS[name](*arguments)
+mark("start")

@@ -1,9 +1,11 @@
 """Peers' programs are built once and kept in the user's cache folder."""
 
 import hashlib
+import importlib.metadata
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -26,3 +28,30 @@ def client_go(name: str, package: str) -> Path | None:
         command = [go, "build", "-o", str(program), f"./{package}"]
         subprocess.run(command, cwd=HERE / "clientgo", check=True, timeout=580)
     return program
+
+
+def engines() -> dict[str, str]:
+    """The interpreters by what they run: ours, and kopf's where there is an environment with it."""
+    found = sorted(CACHE.glob("kopf/*/bin/python"))
+    return {"ctl": sys.executable, **({"kopf": str(found[0])} if found else {})}
+
+
+def operating(module: str, program: str, *scope: str) -> list[str]:
+    """The command that runs a program of `handlers.py` as users run operators: quietly, and on uvloop on both sides, where we have it."""
+    command = ["env", f"BENCH={program}"]
+    if module != "ctl":
+        command.append(f"PYTHONPATH={_uvloop(engines()[module])}")
+    return [*command, engines()[module], "-m", module, "run", "-q", "--standalone", *scope, str(HERE / "handlers.py")]
+
+
+def _uvloop(python: str) -> Path:
+    """A folder with the uvloop that we run on, if we do, for another interpreter; its own environment stays as it is."""
+    try:
+        version = importlib.metadata.version("uvloop")
+    except importlib.metadata.PackageNotFoundError:
+        return HERE / "nothing"
+    folder = CACHE / "bench" / f"uvloop-{version}"
+    if not folder.exists():
+        command = [python, "-m", "pip", "install", "--quiet", "--target", str(folder), f"uvloop=={version}"]
+        subprocess.run(command, check=True, timeout=300)
+    return folder
