@@ -77,8 +77,8 @@ class MetaPatch(PatchView):
 class Patch(dict[str, Any]):
     """What is to be changed: the merge patch itself, and functions (`fns`) that are applied after it, in order.
 
-    True when there is anything to change. Equality looks at the merge patch only. A patch made of another one takes its
-    merge patch, not its functions.
+    True when there is anything to change. Equality looks at the merge patch only. A patch made of another one has its
+    functions too, before those that it is given.
     """
 
     __slots__ = ("_reference", "fns")
@@ -93,7 +93,7 @@ class Patch(dict[str, Any]):
         """Start with a merge patch, the object that is patched (for `as_json_patch`), and functions."""
         super().__init__(src or {})
         self._reference = body
-        self.fns: list[PatchFn] = list(fns)
+        self.fns: list[PatchFn] = [*(src.fns if isinstance(src, Patch) else ()), *fns]
 
     def __bool__(self) -> bool:
         return len(self) > 0 or self.fns != []

@@ -73,7 +73,23 @@ def test_it_is_copied_and_pickled() -> None:
         assert isinstance(made, Patch)
         assert made == patch
         assert made.as_json_patch() == [{"op": "add", "path": "/spec/x", "value": [1]}]
-    assert Patch(Patch({"x": 1}, fns=[len])).fns == []  # type: ignore[list-item]
+
+
+def test_one_made_of_another_has_its_functions_first() -> None:
+    def first(body: dict[str, Any]) -> None:
+        body["said"] = ["first"]
+
+    def second(body: dict[str, Any]) -> None:
+        body["said"].append("second")
+
+    made = Patch(Patch({"spec": {"x": 1}}, fns=[first]), body={}, fns=[second])
+    assert json_patch({}, made.as_json_patch()) == {"spec": {"x": 1}, "said": ["first", "second"]}
+
+
+def test_one_made_of_another_leaves_that_as_it_was() -> None:
+    other = Patch(fns=[lambda _: None])
+    Patch(other).fns.clear()
+    assert len(other.fns) == 1
 
 
 @pytest.mark.parametrize(
