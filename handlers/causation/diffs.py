@@ -23,7 +23,10 @@ class DiffOperation(enum.StrEnum):
 
 
 class DiffItem(NamedTuple):
-    """One difference: at which field, from which value to which. None: there was, or is, no value."""
+    """One difference: at which field, from which value to which. None: there was, or is, no value.
+
+    Equal to a tuple or list of the same four.
+    """
 
     operation: DiffOperation
     field: FieldPath
@@ -32,6 +35,16 @@ class DiffItem(NamedTuple):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, (list, tuple)) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        # A tuple has one of its own, which Python would ask.
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
     @property
     def op(self) -> DiffOperation:

@@ -34,6 +34,20 @@ def test_it_reads_as_plain_data() -> None:
         found[0] = None  # type: ignore[index]
 
 
+def test_items_are_compared_with_lists_as_with_tuples() -> None:
+    found = diff({"a": 1}, {"a": 2})
+    for same in (["change", ("a",), 1, 2], ("change", ("a",), 1, 2), found[0]):
+        assert found[0] == same
+        assert same == found[0]
+        assert (found[0] != same) is False
+        assert found == [same]
+    for other in (["change", ("b",), 1, 2], ("change", ("a",), 1), "change", None):
+        assert found[0] != other
+        assert (found[0] == other) is False
+    assert ["change", ("a",), 1, 2] in found
+    assert {found[0]} == {("change", ("a",), 1, 2)}
+
+
 def test_none_is_absence() -> None:
     assert not diff({}, {"a": None})
     assert not diff({"a": {"b": None}}, {"a": {}})
