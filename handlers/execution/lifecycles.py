@@ -5,6 +5,7 @@ those to be called in this round; the others wait for the next one. Users may wr
 """
 
 import hashlib
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -35,6 +36,8 @@ _SpecT = TypeVar("_SpecT", bound=Spec)
 LifecycleFn: TypeAlias = Callable[..., Sequence[Any]]
 """A lifecycle: called as `fn(handlers, state=..., **kwargs)`, gives the handlers to be called in this round, in their order."""
 
+_stateless = itertools.count()
+
 
 def all_at_once(handlers: Sequence[_SpecT], **_: Any) -> Sequence[_SpecT]:
     """All, in the order of declaration."""
@@ -46,22 +49,25 @@ def one_by_one(handlers: Sequence[_SpecT], **_: Any) -> Sequence[_SpecT]:
     return handlers[:1]
 
 
-def randomized(handlers: Sequence[_SpecT], *, state: StateView, **kwargs: Any) -> Sequence[_SpecT]:
+def randomized(handlers: Sequence[_SpecT], *, state: StateView | None = None, **kwargs: Any) -> Sequence[_SpecT]:
     """Any one."""
     return shuffled(handlers, state=state, **kwargs)[:1]
 
 
-def shuffled(handlers: Sequence[_SpecT], *, state: StateView, **kwargs: Any) -> Sequence[_SpecT]:
+def shuffled(handlers: Sequence[_SpecT], *, state: StateView | None = None, **kwargs: Any) -> Sequence[_SpecT]:
     """All, in any order.
 
     The order is a digest of the object's version and the attempts made: as good as random over objects and rounds, and the same for
-    the same question, so that a run can be repeated.
+    the same question, so that a run can be repeated. Where lifecycles of users hand on the handlers without their state, each question
+    is another one.
     """
     meta: Mapping[str, Any] = kwargs.get("meta") or {}
     salt = f"{kwargs.get('uid')} {meta.get('resourceVersion')}"
+    stateless = next(_stateless) if state is None else 0
 
     def lot(spec: _SpecT) -> bytes:
-        return hashlib.blake2b(f"{salt} {spec.id} {state[spec.id].retries}".encode(), digest_size=8).digest()
+        attempts = stateless if state is None else state[spec.id].retries
+        return hashlib.blake2b(f"{salt} {spec.id} {attempts}".encode(), digest_size=8).digest()
 
     return sorted(handlers, key=lot)
 

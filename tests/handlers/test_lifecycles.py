@@ -70,6 +70,14 @@ def test_another_attempt_or_version_draws_anew() -> None:
     assert drawn(1, 1) == drawn(1, 1)
 
 
+def test_lifecycles_of_users_may_hand_on_the_handlers_alone() -> None:
+    orders = {tuple(spec.id for spec in lifecycles.shuffled(SPECS)) for _ in range(300)}
+    assert len(orders) == 6
+    assert {len(lifecycles.randomized(SPECS)) for _ in range(30)} == {1}
+    assert {lifecycles.randomized(SPECS)[0].id for _ in range(300)} == set("abc")
+    assert list(lifecycles.one_by_one(SPECS)) == SPECS[:1]
+
+
 @pytest.mark.parametrize(
     "lifecycle",
     [
