@@ -15,6 +15,7 @@ from ..handlers.declaration.survey import Survey
 from ..handlers.endpoints import parse_http
 from ..handlers.libraries import introduce
 from ..handlers.operator import operator
+from ..runtime.tasks import alone
 from .alias import install_as_kopf
 from .controls import CLIControls
 from .exiting import last_resort
@@ -170,7 +171,7 @@ def run(controls: CLIControls, /, **given: Any) -> None:
         if controls.loop is not None:
             controls.loop.run_until_complete(coro)
         else:
-            run_in(new_loop(), coro)
+            run_in(new_loop(), alone(coro))
 
 
 async def _operate(options: RunOptions, controls: CLIControls) -> None:

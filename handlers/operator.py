@@ -18,7 +18,7 @@ from ..controller.gating.leadership import Leadership
 from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.transform import drop_managed_fields
-from ..runtime.tasks import Tasks
+from ..runtime.tasks import Tasks, alone
 from .authority import Authority
 from .causation.causes import Activity
 from .causation.memos import Memo
@@ -66,12 +66,15 @@ async def operator(**options: Unpack[Options]) -> None:
 
 
 def run(*, loop: asyncio.AbstractEventLoop | None = None, **options: Unpack[Options]) -> None:
-    """Run an operator in a loop of its own, or in the given one, until it is stopped; see `operator`."""
+    """Run an operator in a loop of its own, or in the given one, until it is stopped; see `operator`.
+
+    In a loop of its own, tasks that handlers have begun have 5 s to end by themselves before they are cancelled.
+    """
     try:
         if loop is not None:
             loop.run_until_complete(operator(**options))
         else:
-            asyncio.run(operator(**options))
+            asyncio.run(alone(operator(**options)))
     except asyncio.CancelledError:
         logger.debug("The operator was cancelled from outside.")
 

@@ -13,6 +13,9 @@ _logger = logging.getLogger("ctl.runtime")
 
 T = TypeVar("T")
 
+LAST_SECONDS = 5.0
+"""How long tasks of others have to end before their loop is closed."""
+
 
 class Tasks:
     """The tasks of one owner.
@@ -95,6 +98,20 @@ class Tasks:
                 where(task),
             )
         return tuple(sorted(task.get_name() for task in left))
+
+
+async def alone(coro: Coroutine[Any, Any, T], *, grace: float = LAST_SECONDS) -> T:
+    """Await in a loop that is closed afterwards: the tasks that others have begun there may end by themselves first.
+
+    They have `grace` seconds. What is left then, or when this is cancelled or the coroutine fails, is for the closing of the loop.
+    """
+    result = await coro
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        names = ", ".join(sorted(task.get_name() for task in others))
+        _logger.info("Tasks that are not the operator's own have %g s to end: %s.", grace, names)
+        await asyncio.wait(others, timeout=grace)
+    return result
 
 
 async def see_through(coro: Coroutine[Any, Any, T]) -> T:

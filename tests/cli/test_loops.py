@@ -52,6 +52,36 @@ async def test_a_signal_is_heard_from_the_first_word_on(signum: signal.Signals) 
         assert await until_signalled(lambda: signal.raise_signal(signum)) is signum
 
 
+ERRAND = """
+import asyncio, ctl
+
+told = asyncio.Event()
+errands = []
+
+async def errand():
+    await told.wait()
+    await asyncio.sleep(0.2)  # longer than the operator takes to end
+    print("The errand is done.", flush=True)
+
+@ctl.on.startup()
+async def begin(**_):
+    errands.append(asyncio.create_task(errand()))
+    print("The errand is begun.", flush=True)
+
+@ctl.on.cleanup()
+async def tell(**_):
+    told.set()
+"""
+
+
+async def test_what_the_cleanup_asks_to_end_is_let_end(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(ERRAND)
+    async with command("run", "-A", "--sandbox", tmp_path / "main.py") as run:
+        await run.line("The errand is begun.")
+        assert await run.end(signal.SIGTERM) == 0
+    assert "The errand is done." in run.lines
+
+
 TELL = """
 import gc, ctl
 

@@ -5,7 +5,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from ctl.runtime.tasks import Isolated, Tasks, see_through, where
+from ctl.runtime.tasks import Isolated, Tasks, alone, see_through, where
+from ctl.testing.time import VirtualTimeLoop
 
 pytestmark = pytest.mark.virtual_time
 
@@ -203,3 +204,27 @@ async def test_what_is_seen_through_gives_its_error_and_ends_when_cancelled_twic
         await task
     await asyncio.sleep(0)
     assert ended == ["endless"]
+
+
+@pytest.mark.parametrize(("seconds", "lasts", "ended"), [(2, 2, True), (5000, 5, False)])
+def test_what_others_have_begun_may_end_before_the_loop_is_closed(seconds: float, lasts: float, ended: bool) -> None:
+    errands: list[asyncio.Task[None]] = []
+
+    async def begin() -> str:
+        errands.append(asyncio.create_task(asyncio.sleep(seconds)))
+        return "begun"
+
+    async def life() -> float:
+        started = asyncio.get_running_loop().time()
+        assert await alone(begin(), grace=5) == "begun"
+        return asyncio.get_running_loop().time() - started
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert runner.run(life()) == pytest.approx(lasts)
+    assert errands[0].cancelled() is not ended
+
+
+def test_nobody_is_waited_for_where_there_is_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, caplog.at_level(logging.INFO):
+        assert runner.run(alone(asyncio.sleep(0, "done"), grace=5)) == "done"
+    assert not caplog.messages
