@@ -72,9 +72,11 @@ class Wish:
         asked = asyncio.create_task(self._asked.wait(), name="signals")
         try:
             await asyncio.wait({flag, asked}, return_when=asyncio.FIRST_COMPLETED)
-            if flag.done():
+            if flag.cancelled():
+                logger.info("Stop-flag is cancelled. Operator is stopping.")
+            elif flag.done():
                 value = flag.result()
-                text = "raised" if value is None or value is True else f"set to {value!r}"
+                text = "raised" if value is None else f"set to {value!r}"
                 logger.info("Stop-flag is %s. Operator is stopping.", text)
         finally:
             flag.cancel()
