@@ -147,15 +147,22 @@ class Isolated(Generic[T]):
         try:
             waits = run(send, None)
             while True:
+                error: BaseException | None = None
                 try:
                     value = yield waits
                 except GeneratorExit:
                     run(coro.close)
                     raise
-                except BaseException as error:
-                    waits = run(coro.throw, error)
-                else:
+                except BaseException as exc:
+                    error = exc
+                if error is None:
                     waits = run(send, value)
+                    continue
+                # Not in the clause above: what the coroutine raises next would seem to come of handling this error.
+                try:
+                    waits = run(coro.throw, error)
+                finally:
+                    error = None
         except StopIteration as end:
             result: T = end.value
             return result

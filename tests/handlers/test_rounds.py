@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -547,3 +548,20 @@ async def test_cluster_scoped_objects_are_handled(world: World, calls: Calls) ->
         await world.delete(resource=GLOBAL)
         await world.gone(resource=GLOBAL)
     assert calls.made == [("create", {"namespace": None}), ("delete", {"namespace": None})]
+
+
+async def test_an_error_of_one_handler_is_no_part_of_the_next_one(world: World, calls: Calls) -> None:
+    """Whatever way errors of threads take to the round, it does not lead through the handlers after them."""
+
+    @ctl.on.create(KEX.plural, id="first", errors=ctl.ErrorsMode.IGNORED)
+    def first(**_: Any) -> None:
+        raise ValueError("of the first")
+
+    @ctl.on.create(KEX.plural, id="second", errors=ctl.ErrorsMode.IGNORED)
+    async def second(**_: Any) -> None:
+        calls("second", {"found": sys.exc_info()})
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+    assert calls.of("second") == [{"found": (None, None, None)}]

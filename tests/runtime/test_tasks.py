@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import logging
+import sys
 from contextvars import ContextVar
 
 import pytest
@@ -156,6 +157,22 @@ async def test_errors_and_cancellations_reach_what_is_awaited_in_isolation() -> 
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     assert seen == ["cancelled"]
+
+
+async def test_an_error_that_was_handled_in_isolation_is_no_part_of_a_later_one() -> None:
+    failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work() -> BaseException | None:
+        with contextlib.suppress(ValueError):
+            await failing
+        assert sys.exc_info() == (None, None, None)
+        try:
+            raise KeyError("later")
+        except KeyError as later:
+            return later.__context__
+
+    asyncio.get_running_loop().call_soon(failing.set_exception, ValueError("handled"))
+    assert await Isolated(work()) is None
 
 
 async def test_what_is_seen_through_ends_before_the_cancellation_comes() -> None:
