@@ -39,9 +39,13 @@ class Job:
         self.started: float | None = None
 
     def run(self, context: contextvars.Context, fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run the function; in the thread."""
+        """Run the function; in the thread. RuntimeError for a StopIteration, as from a coroutine."""
         self.started = self._clock()
-        return context.run(fn, **kwargs)
+        try:
+            return context.run(fn, **kwargs)
+        except StopIteration as exc:
+            # No future takes it, so that whoever waits for one would wait for ever.
+            raise RuntimeError("the function raised StopIteration") from exc
 
 
 class Pool:

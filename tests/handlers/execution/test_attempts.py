@@ -1,3 +1,4 @@
+import asyncio
 import logging
 from typing import Any
 
@@ -36,3 +37,16 @@ async def test_the_current_cause_is_known_while_its_handler_runs_and_that_of_the
     await attempt(outside, OperatorSettings(), after=outer)
     assert seen == [inside.cause, outside.cause] * 2
     assert current_cause.get(None) is None
+
+
+async def test_a_function_in_a_thread_that_runs_out_of_items_has_failed() -> None:
+    """StopIteration is what next() raises; no future can hold it, so the handler would never have ended."""
+
+    def search(**_: Any) -> Any:
+        return next(name for name in ("a", "b") if name == "c")
+
+    async with asyncio.timeout(60):
+        outcome = await attempt(_call(search), OperatorSettings())
+    assert not outcome.final
+    assert isinstance(outcome.exception, RuntimeError)
+    assert isinstance(outcome.exception.__cause__, StopIteration)
