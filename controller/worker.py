@@ -114,12 +114,13 @@ class Worker(Generic[K]):
             cut, error = task is not None and task.cancelling() > 0, exc
             if cut:
                 raise
-        except Exception as exc:
-            error = exc
-        except BaseException as exc:
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as exc:
             # The interpreter is told to exit: the attempt did not end by itself.
             cut, error = True, exc
             raise
+        except BaseException as exc:
+            # Some libraries have errors that are no Exception. They are errors all the same, and wait as long as others.
+            error = exc
         finally:
             ending = classify(result, error, timed_out=timed_out and isinstance(error, TimeoutError), cut=cut)
             if result is not None and result.error is not None:

@@ -87,8 +87,10 @@ async def attempt(
         error.__cause__ = exc
         outcome, ended = _fail(call, error, settings, subrefs())
         return outcome
-    except Exception as exc:  # any error of a user's function is an outcome
-        outcome, ended = _fail(call, exc, settings, subrefs())
+    except (SystemExit, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as exc:  # any error of a user's function is an outcome
+        outcome, ended = _fail(call, _as_exception(exc), settings, subrefs())
         return outcome
     else:
         ended = "succeeded"
@@ -156,6 +158,15 @@ def kwargs(call: Call, now: datetime) -> dict[str, Any]:
         **(call.extra or {}),
         **call.cause.kwargs,
     }
+
+
+def _as_exception(exc: BaseException) -> Exception:
+    """Errors of some libraries are no Exception (a panic in an extension, for instance), and are none the less errors."""
+    if isinstance(exc, Exception):
+        return exc
+    error = RuntimeError(f"{type(exc).__name__}: {exc}")
+    error.__cause__ = exc
+    return error
 
 
 def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Collection[str]) -> tuple[Outcome, str]:

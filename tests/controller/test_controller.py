@@ -103,6 +103,18 @@ async def test_many_changes_during_one_attempt_become_one_more(feed: Any, obj: M
     assert log.times == [0, 10]
 
 
+async def test_an_error_that_is_no_exception_backs_off_as_others_do() -> None:
+    class Panic(BaseException): ...
+
+    log = Log(Panic("one"), Panic("two"))
+    controller: Controller[str] = Controller("test", log, queue=_queue())
+    async with running(controller):
+        controller.queue.add("a")
+        await asyncio.sleep(1000)
+    assert log.times == [0, 8, 24]
+    assert [attempt.number for _, attempt in log.attempts] == [1, 2, 3]
+
+
 @pytest.mark.parametrize(("concurrency", "most", "last"), [(1, 1, 90.0), (3, 3, 30.0), (None, 10, 0.0)])
 async def test_concurrency(concurrency: int | None, most: int, last: float) -> None:
     log = Log(work=10)

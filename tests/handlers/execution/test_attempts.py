@@ -50,3 +50,34 @@ async def test_a_function_in_a_thread_that_runs_out_of_items_has_failed() -> Non
     assert not outcome.final
     assert isinstance(outcome.exception, RuntimeError)
     assert isinstance(outcome.exception.__cause__, StopIteration)
+
+
+class Panic(BaseException):
+    """As extensions have them that are written in other languages."""
+
+
+async def panic(**_: Any) -> None:
+    raise Panic("at the disco")
+
+
+def panic_in_a_thread(**_: Any) -> None:
+    raise Panic("at the disco")
+
+
+@pytest.mark.parametrize("fn", [panic, panic_in_a_thread])
+async def test_an_error_that_is_no_exception_is_one_of_the_handler(fn: Any) -> None:
+    outcome = await attempt(_call(fn), OperatorSettings())
+    assert (outcome.final, outcome.delay) == (False, 60)
+    assert str(outcome.exception) == "Panic: at the disco"
+    assert outcome.exception is not None
+    assert isinstance(outcome.exception.__cause__, Panic)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+async def test_what_ends_the_process_is_no_outcome(error: type[BaseException]) -> None:
+    async def leave(**_: Any) -> None:
+        raise error
+
+    coro = attempt(_call(leave), OperatorSettings())
+    with pytest.raises(error):
+        coro.send(None)
