@@ -125,8 +125,11 @@ def _unfulfilled(patch: Mapping[str, Any], found: Any, path: FieldPath) -> Itera
         where = (*path, key)
         there = found.get(key) if isinstance(found, (dict, Mapping)) else None
         if isinstance(wanted, (dict, Mapping)):
-            if wanted and not (there is None and all(value is None for value in wanted.values())):
-                yield from _unfulfilled(wanted, there, where)
+            missing = _unfulfilled(wanted, there, where)
+            if there is not None:
+                yield from missing
+            elif any(True for _ in missing):
+                yield DiffItem(DiffOperation.REMOVE, where, wanted, None)
         elif wanted is None and there is not None:
             yield DiffItem(DiffOperation.ADD, where, None, there)
         elif there is None and wanted is not None and not (where in _NORMALISED and not wanted):

@@ -126,10 +126,15 @@ class TestUnfulfilled:
     def test_what_was_pruned_changed_or_kept(self) -> None:
         patch = {"status": {"pruned": {"deep": 1}, "changed": "1000m", "kept": None}}
         assert unfulfilled(patch, {"status": {"changed": "1", "kept": "x"}}) == (
-            ("remove", ("status", "pruned", "deep"), 1, None),
+            ("remove", ("status", "pruned"), {"deep": 1}, None),
             ("change", ("status", "changed"), "1000m", "1"),
             ("add", ("status", "kept"), None, "x"),
         )
+
+    def test_a_mapping_that_is_missing_is_told_as_a_whole_unless_it_says_what_is_to_be_absent(self) -> None:
+        missing, absent = {"a": {"b": {"c": 1}, "d": None}}, {"a": {"b": {"c": None}, "d": None}}
+        assert unfulfilled({"status": missing}, {}) == (("remove", ("status",), missing, None),)
+        assert not unfulfilled({"status": absent}, {})
 
     def test_empty_metadata_is_the_servers_business(self) -> None:
         assert not unfulfilled({"metadata": {"annotations": {}, "labels": {}, "finalizers": []}}, {"metadata": {}})
