@@ -98,11 +98,12 @@ class ObjectReconciler:
         self._informers[kind, informer.namespace] = informer
         self._env.serve(known.resource for known in self._informers.values())
         takes = is_open or (lambda: self._gate.is_open)
-        interest = self._env.registry.handles(resource)
-        raw = interest.watching or interest.indexing
+        handles = self._env.registry.handles
 
         def trigger(delta: Delta) -> Iterable[ObjectKey]:
-            gone = delta.kind is DELETED
+            # Asked each time: handlers can be declared while the operator runs.
+            interest, gone = handles(resource), delta.kind is DELETED
+            raw = interest.watching or interest.indexing
             if delta.kind is SYNCED or (delta.echo and not gone and not raw and not interest.spawning):
                 return ()
             obj = delta.object

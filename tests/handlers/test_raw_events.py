@@ -30,6 +30,27 @@ async def test_each_event_comes_once_and_in_order(world: World, calls: Calls) ->
     assert world.writes() == []
 
 
+async def test_a_handler_that_is_declared_while_the_operator_runs_hears_of_what_follows(
+    world: World, calls: Calls
+) -> None:
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(**_: Any) -> None:
+        @ctl.on.event(KEX.plural, id="event")
+        async def event(name: str, type: str | None, **_: Any) -> None:
+            calls(name, {"type": type})
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+        await rest()
+        before = len(calls)
+        await world.patch({"spec": {"field": "b"}})
+        await rest()
+        await world.delete()
+        await rest()
+    assert [call["type"] for call in calls.of("one")[before:]] == ["MODIFIED", "MODIFIED", "DELETED"]
+
+
 async def test_the_arguments_of_an_event_handler(world: World, calls: Calls) -> None:
     @ctl.on.event(KEX.plural, id="event", param=1)
     def event(**kwargs: Any) -> None:
