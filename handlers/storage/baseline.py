@@ -53,14 +53,15 @@ class Known(msgspec.Struct, eq=False, gc=False):
     """What the process knows of one object's baseline, beside what the object says.
 
     `digest`: of the state handled last. `copied`: what the object says is not about it, or not about this version of it.
-    `created`: its creation was handled by this process. `thrift`: how much the
-    server has refused as too large: 0 nothing, 1 what was whole, 2 anything of ours. `state`: the state itself, compressed, for an object that holds a digest only.
+    `created`: its creation was handled by this process. `dropped`: a storage that is not one of ours kept nothing of it.
+    `thrift`: how much the server has refused as too large: 0 nothing, 1 what was whole, 2 anything of ours. `state`: the state itself, compressed, for an object that holds a digest only.
     """
 
     digest: bytes | None = None
     state: bytes | None = None
     copied: bool = False
     created: bool = False
+    dropped: bool = False
     thrift: int = 0
     _restores: int = 0
     _restorable: float = 0.0
@@ -128,6 +129,7 @@ class Baseline:
     """The fields in which storages of ours keep records and baselines; annotations are `own`."""
     _forming: KeyForming = field(init=False)
     _is_stock: bool = field(init=False)
+    _keeps: bool = field(init=False)
     _owned: dict[tuple[str, ...], set[str]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -135,7 +137,8 @@ class Baseline:
         self.own_fields = [*fields_of(self.diffbase), *fields_of(self.progress)]
         own, prefix = self.diffbase, _prefix(self.diffbase) or DEFAULT_PREFIX
         self._forming = own if isinstance(own, KeyForming) else KeyForming(prefix=prefix)
-        self._is_stock = _is_stock(self.diffbase) and _is_stock(self.progress)
+        self._keeps = _is_stock(self.diffbase)
+        self._is_stock = self._keeps and _is_stock(self.progress)
 
     def essence(self, body: Body) -> BodyEssence:
         """What of a body is compared to detect changes."""
@@ -168,7 +171,9 @@ class Baseline:
             known.learn(new, keep=True)
             return Recalled(new, compact=True)
         if known.digest == now:
-            return Recalled(new, misplaced=True)
+            return Recalled(new, misplaced=not known.dropped)
+        if known.dropped:
+            return Recalled(None)
         old = known.recalled(there or known.digest or b"") or {}
         return Recalled(old, compact=there is not None)
 
@@ -220,6 +225,10 @@ class Baseline:
             return self._digest_key(body) in body.metadata.annotations or self.diffbase.fetch(body=body) is not None
         except StoredStateError:
             return False
+
+    def is_dropped(self, body: Body) -> bool:
+        """Whether an object whose state was just given to a storage that is not one of ours says nothing of it."""
+        return not self._keeps and not self.is_on(body)
 
     def is_copied(self, body: Body) -> bool:
         """Whether an object says itself that what it says of having been handled is about another one."""

@@ -189,6 +189,48 @@ class Essences(ctl.DiffBaseStorage):
         self.kept[str(body.metadata.uid)] = essence
 
 
+class Nothing(ctl.AnnotationsDiffBaseStorage):
+    """Diff-bases that are not kept anywhere."""
+
+    def fetch(self, *, body: ctl.Body) -> ctl.BodyEssence | None:
+        return None
+
+    def store(self, *, body: ctl.Body, patch: ctl.Patch, essence: ctl.BodyEssence) -> None:
+        pass
+
+
+async def test_where_no_diff_base_is_kept_each_change_is_a_creation(world: World, calls: Calls) -> None:
+    @ctl.on.startup()
+    def configure(settings: ctl.OperatorSettings, **_: Any) -> None:
+        settings.persistence.diffbase_storage = Nothing()
+
+    @ctl.on.create(KEX.plural, id="create")
+    def create(spec: ctl.Spec, old: Any, patch: ctl.Patch, **_: Any) -> None:
+        calls("create", {"field": spec["field"], "old": old})
+        patch.status["seen"] = spec["field"]
+
+    @ctl.on.update(KEX.plural, id="update")
+    def update(**_: Any) -> None:
+        calls("update", {})
+
+    @ctl.on.event(KEX.plural)
+    def event(**_: Any) -> None:
+        pass
+
+    async with world.running():
+        await world.create()
+        await rest(5)
+        await world.patch({"spec": {"field": "b"}})
+        await rest(5)
+        await world.patch({"metadata": {"annotations": {"by": "others"}}})
+        await rest(5)
+    assert [call["field"] for call in calls.of("create")] == ["value", "b", "b"]
+    assert [call["old"] for call in calls.of("create")] == [None, None, None]
+    assert calls.of("update") == []
+    assert world.get()["status"] == {"seen": "b"}
+    assert world.annotations() == {"by": "others"}
+
+
 async def test_storages_of_ones_own(world: World, calls: Calls) -> None:
     records, essences = Records(), Essences()
 
