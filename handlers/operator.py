@@ -85,17 +85,22 @@ async def spawn_tasks(**options: Unpack[Options]) -> Collection[asyncio.Task[Non
     return [asyncio.create_task(coro, name="operator")]
 
 
-async def run_tasks(root_tasks: Collection[asyncio.Task[None]], *, ignored: Collection[asyncio.Task[Any]] = ()) -> None:
-    """Wait for what `spawn_tasks` started; a cancellation stops it gracefully. `ignored` is accepted for Kopf's sake.
+async def run_tasks(root_tasks: Collection[asyncio.Task[Any]], *, ignored: Collection[asyncio.Task[Any]] = ()) -> None:
+    """Wait for what `spawn_tasks` started, and for tasks of the caller's own beside it: the end of one is the end of all.
 
-    (Kopf cancels all tasks of the loop but those in `ignored`; here nobody's tasks but the operator's own are touched.)
+    A cancellation stops them gracefully. Raises what one of them has failed with. `ignored` is accepted for Kopf's sake.
+    (Kopf cancels all tasks of the loop but those in `ignored`; here no others are touched than those that are given.)
     """
     try:
-        await asyncio.gather(*root_tasks)
+        if root_tasks:
+            await asyncio.wait(root_tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in root_tasks:
             task.cancel()
         await asyncio.gather(*root_tasks, return_exceptions=True)
+    for task in root_tasks:
+        if not task.cancelled():
+            task.result()
 
 
 def _assemble(options: Options) -> "_Operator":

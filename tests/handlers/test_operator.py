@@ -415,3 +415,39 @@ async def test_nobodys_tasks_but_its_own_are_touched_and_none_is_left(world: Wor
     left = [task for task in asyncio.all_tasks() - before if "ctl" in repr(task.get_coro())]
     assert left == []
     foreign.cancel()
+
+
+async def test_tasks_that_run_beside_the_operators_end_with_it_and_it_with_them(world: World, calls: Calls) -> None:
+    @ctl.on.cleanup(id="cleanup")
+    async def cleanup(**_: Any) -> None:
+        calls("cleanup", {})
+
+    async def serve() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            calls("unserved", {})
+
+    async def fail() -> None:
+        await rest()
+        raise ZeroDivisionError
+
+    stop, access = asyncio.Event(), Access(server=world.sandbox.url)
+    for beside, fails in ((serve, False), (fail, True)):
+        stop.clear()
+        tasks = list(
+            await ctl.spawn_tasks(
+                access=access, clusterwide=True, registry=world.registry, stop_flag=stop, settings=quick()
+            )
+        )
+        tasks.append(asyncio.create_task(beside()))
+        waiting = asyncio.create_task(ctl.run_tasks(tasks))
+        await rest()
+        stop.set()
+        if fails:
+            with pytest.raises(ZeroDivisionError):
+                await waiting
+        else:
+            await waiting
+        assert all(task.done() for task in tasks)
+    assert sorted(calls.names) == ["cleanup", "cleanup", "unserved"]
