@@ -31,7 +31,7 @@ def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[
 def describe_error(exc: BaseException | None, reason: str = "", message: str = "") -> tuple[str, str]:
     """The reason and the message of a post about an error: its class, and its text after the message."""
     if exc is None:
-        return reason, message
+        return reason, str(message)
     return reason or type(exc).__name__, f"{message} {exc}" if message else str(exc)
 
 

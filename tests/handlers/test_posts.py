@@ -107,6 +107,8 @@ def test_errors_are_described() -> None:
     assert describe_error(error) == ("ValueError", "boo")
     assert describe_error(error, "Why", "It said") == ("Why", "It said boo")
     assert describe_error(None, "", "Nothing") == ("", "Nothing")
+    told: Any = ("It said %s", 1)  # what is meant for a logger, and read as it is
+    assert describe_error(None, "Why", told) == ("Why", "('It said %s', 1)")
 
 
 @pytest.mark.parametrize(
