@@ -565,3 +565,28 @@ async def test_an_error_of_one_handler_is_no_part_of_the_next_one(world: World, 
         await world.create()
         await world.handled()
     assert calls.of("second") == [{"found": (None, None, None)}]
+
+
+async def test_what_a_handler_does_to_old_and_new_reaches_no_other(world: World, calls: Calls) -> None:
+    def spoil(name: str, old: Any, new: Any) -> None:
+        calls(name, {"old": copy.deepcopy(old), "new": copy.deepcopy(new)})
+        for state in (old, new):
+            if state is not None:
+                state["spec"].clear()
+
+    for name in ("first", "second"):
+
+        @ctl.on.create(KEX.plural, id=name, param=name)
+        @ctl.on.update(KEX.plural, id=name, param=name)
+        async def handle(old: Any, new: Any, param: str, **_: Any) -> None:
+            spoil(param, old, new)
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+        await world.patch({"spec": {"field": "b"}})
+        await rest()
+    was, now = {"spec": {"field": "value"}}, {"spec": {"field": "b"}}
+    for name in ("first", "second"):
+        assert calls.of(name) == [{"old": None, "new": was}, {"old": was, "new": now}]
+    assert world.annotations()[LAST] == '{"spec":{"field":"b"}}\n'
