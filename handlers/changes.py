@@ -339,7 +339,7 @@ class Changes:
         if done and not releasing:
             known = self.memory.known
             known.created |= cause.reason is Reason.CREATE
-            known.dropped = not round_.compact and known.thrift < 2 and self._baseline.is_dropped(Body(answer.body()))
+            known.dropped = not round_.compact and known.thrift < 2 and self._baseline.is_dropped(answer)
             known.learn(
                 essence,
                 keep=round_.compact or self._baseline.several or (self._recalled.compact and essence == cause.old),

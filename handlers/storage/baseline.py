@@ -226,9 +226,9 @@ class Baseline:
         except StoredStateError:
             return False
 
-    def is_dropped(self, body: Body) -> bool:
+    def is_dropped(self, obj: Object) -> bool:
         """Whether an object whose state was just given to a storage that is not one of ours says nothing of it."""
-        return not self._keeps and not self.is_on(body)
+        return not self._keeps and not self.is_on(Body(obj.body()))
 
     def is_copied(self, body: Body) -> bool:
         """Whether an object says itself that what it says of having been handled is about another one."""
