@@ -3,7 +3,8 @@
 Expected flow: `install_as_kopf()` once, before anybody imports kopf (`ctl run` does it before it loads the operator's files).
 From then on `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli` are modules over ours, also where Kopf itself is installed: a
 finder ahead of all others serves them. The public names are Kopf's; a name whose part is not built yet can be imported and
-used in annotations, and says so when it is really used. Private parts of Kopf (`kopf._cogs` and the like) are refused, with the public names for them.
+used in annotations, and says so when it is really used. The private modules of Kopf (`kopf._cogs` and the like) can be imported too,
+since programs take public names from there, mostly for annotations; nothing else is in them, and is refused with the public names for it.
 """
 
 import ast
@@ -18,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 from .._exports import EXPORTS, MODULES, OWN, PENDING, resolve
 from .._version import VERSION
-from .private import PRIVATE, advice, is_inner
+from .private import PRIVATE, RENAMED, advice, inner_modules, is_inner
 
 KOPF_VERSION: Final = "1.45.2"
 """The version of Kopf whose behaviour this toolkit has."""
@@ -27,6 +28,7 @@ UNLISTED: Final = frozenset({"adjust_namespace", "harmonize_naming"})
 """What Kopf lets users import without naming it in its `__all__`."""
 
 _PACKAGE: Final = __name__.rpartition(".cli.")[0]
+_INNER: Final = inner_modules()
 _ON: Final = [
     "startup",
     "cleanup",
@@ -121,8 +123,10 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == "kopf" or fullname in _MODULES:
-            return ModuleSpec(fullname, _Loader(), origin=f"ctl {VERSION}", is_package=fullname == "kopf")
+        if fullname in _MODULES or fullname in _INNER:
+            # What is imported from an inner module is looked for below it, and refused there with all that is to be said.
+            is_package = fullname == "kopf" or fullname in _INNER
+            return ModuleSpec(fullname, _Loader(), origin=f"ctl {VERSION}", is_package=is_package)
         if is_inner(fullname):
             # `from kopf import _cogs` would hide that a module is not found. Of old versions that is what programs try.
             private = fullname.startswith("kopf._")
@@ -132,8 +136,8 @@ class _Finder(MetaPathFinder):
 
 class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
-        describe = _MODULES.get(module.__name__, _describe_kopf)
-        names, lookup, extra = describe()
+        inner = module.__name__ in _INNER
+        names, lookup, extra = _describe_inner(module.__name__) if inner else _MODULES[module.__name__]()
         vars(module).update(extra, __all__=names, __doc__=f"`{module.__name__}` as ctl {VERSION} has it.")
 
         def __getattr__(name: str) -> Any:  # noqa: N807 - a module's own, PEP 562
@@ -143,7 +147,7 @@ class _Loader(Loader):
                 value = lookup(name)
             except AttributeError as exc:
                 text = f"module {module.__name__!r} has no attribute {name!r}"
-                if name in PRIVATE:
+                if inner:
                     text += f": it is a private part of Kopf. {advice(name, (), ())}"
                 raise AttributeError(text, name=name) from exc
             setattr(module, name, value)
@@ -169,8 +173,8 @@ def _describe_kopf() -> _Description:
     }
 
     def lookup(name: str) -> Any:
-        if name == "on":
-            return importlib.import_module("kopf.on")
+        if name == "on" or name in PRIVATE:
+            return importlib.import_module(f"kopf.{name}")
         if name in PENDING:
             return _pending("kopf", name)
         if name in OWN:
@@ -211,7 +215,26 @@ def _describe_cli() -> _Description:
     return [*_CLI], lookup, {}
 
 
+def _describe_inner(module: str) -> _Description:
+    public = kopf_names()
+
+    def lookup(name: str) -> Any:
+        kopf, known = importlib.import_module("kopf"), RENAMED.get(name, name)
+        if known in public:
+            return getattr(kopf, known)
+        if known in PENDING:
+            return _pending("kopf.testing", known)
+        if f"{module}.{name}" in _INNER:
+            return importlib.import_module(f"{module}.{name}")
+        if module.endswith(".lifecycles"):
+            return getattr(kopf.lifecycles, name)
+        raise AttributeError(name)
+
+    return public, lookup, {}
+
+
 _MODULES: Final[Mapping[str, Callable[[], _Description]]] = {
+    "kopf": _describe_kopf,
     "kopf.on": _describe_on,
     "kopf.testing": _describe_testing,
     "kopf.cli": _describe_cli,
@@ -241,6 +264,9 @@ def _refusal(module: str) -> str:
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     what = "a private part" if module.startswith("kopf._") else "a part of old versions"
     told, names = _imported(frame, module)
+    if told in _INNER:
+        names = [name for name in names if name not in _describe_inner(told)[0]] or [module.rpartition(".")[2]]
+        told = f"{', '.join(names)} of {told}"
     return (
         f"{place} imports {told}, {what} of Kopf that ctl does not have. "
         f"{advice(told, names, kopf_names())} Or run this operator with Kopf."

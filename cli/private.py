@@ -1,10 +1,26 @@
-"""Says what of Kopf's inner modules has a public name, for operators that import them."""
+"""Says which inner modules Kopf has, and what of them has a public name, for operators that import them."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
 
 PRIVATE: Final = frozenset({"_cogs", "_core", "_kits"})
 """The private packages of Kopf."""
+
+INNER: Final = {
+    "_cogs": "aiokits clients configs helpers structs",
+    "_cogs.aiokits": "aioadapters aiobindings aioenums aiotasks aiotime aiotoggles aiovalues",
+    "_cogs.clients": "api auth creating errors events fetching patching scanning watching",
+    "_cogs.configs": "arrays configuration conventions diffbase progress",
+    "_cogs.helpers": "aiohttpcaps hostnames loaders thirdparty typedefs versions",
+    "_cogs.structs": "bodies credentials dicts diffs ephemera finalizers ids patches references reviews",
+    "_core": "actions engines intents reactor",
+    "_core.actions": "application execution invocation lifecycles loggers progression throttlers",
+    "_core.engines": "activities admission daemons indexing peering posting probing",
+    "_core.intents": "callbacks causes filters handlers piggybacking registries stoppers",
+    "_core.reactor": "inventory observation orchestration processing queueing running subhandling",
+    "_kits": "hierarchies loops runner webhacks webhooks",
+}
+"""The private packages of Kopf 1.45.2 -> what is in them."""
 
 FORMER: Final = frozenset(
     {"clients", "config", "engines", "reactor", "storage", "structs", "toolkits", "utilities", "events"}
@@ -55,6 +71,12 @@ MODULES: Final = {
     "webhooks": "WebhookServer WebhookAutoServer WebhookAutoTunnel",
 }
 """The last part of a module's name -> what of it is public."""
+
+
+def inner_modules() -> frozenset[str]:
+    """The full names of all private modules, packages included."""
+    inside = {f"kopf.{package}.{part}" for package, parts in INNER.items() for part in parts.split()}
+    return frozenset(inside | {f"kopf.{name}" for name in PRIVATE})
 
 
 def is_inner(module: str) -> bool:
