@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from ...client.calls import plain
 from ...client.objects import Object
 from ...runtime import clock
@@ -183,7 +181,7 @@ class Round:
         cause = self.cause.but(patch=Patch(body=body), body=body)
         if len(self.progression.records) > 1:
             # Likewise: they are plain dicts, which handlers take for their own.
-            cause = cause.but(old=_again(cause.old), new=_again(cause.new))
+            cause = cause.but(old=plain(cause.old), new=plain(cause.new))
         return cause if spec.field is None else cause.reduced(spec.field)
 
     def raw_body(self) -> dict[str, Any]:
@@ -299,11 +297,6 @@ class Round:
         self.vanished = answer is None
         self.base = answer or self.base
         return answer
-
-
-def _again(essence: BodyEssence | None) -> BodyEssence | None:
-    """An essence of the same content that shares nothing with it."""
-    return None if essence is None else msgspec.json.decode(msgspec.json.encode(essence))
 
 
 def deliver(patch: Patch, handler_id: str, result: Any, logger: Logger) -> None:
