@@ -38,18 +38,18 @@ def engines() -> dict[str, str]:
 
 def operating(module: str, program: str, *scope: str) -> list[str]:
     """The command that runs a program of `handlers.py` as users run operators: quietly, and on uvloop on both sides, where we have it."""
-    command = ["env", f"BENCH={program}"]
-    if module != "ctl":
-        command.append(f"PYTHONPATH={_uvloop(engines()[module])}")
-    return [*command, engines()[module], "-m", module, "run", "-q", "--standalone", *scope, str(HERE / "handlers.py")]
+    python = engines()[module]
+    uvloop = None if module == "ctl" else _uvloop(python)
+    environment = ["env", f"BENCH={program}", *([] if uvloop is None else [f"PYTHONPATH={uvloop}"])]
+    return [*environment, python, "-m", module, "run", "-q", "--standalone", *scope, str(HERE / "handlers.py")]
 
 
-def _uvloop(python: str) -> Path:
+def _uvloop(python: str) -> Path | None:
     """A folder with the uvloop that we run on, if we do, for another interpreter; its own environment stays as it is."""
     try:
         version = importlib.metadata.version("uvloop")
     except importlib.metadata.PackageNotFoundError:
-        return HERE / "nothing"
+        return None
     folder = CACHE / "bench" / f"uvloop-{version}"
     if not folder.exists():
         command = [python, "-m", "pip", "install", "--quiet", "--target", str(folder), f"uvloop=={version}"]
