@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 from .._exports import EXPORTS, MODULES, OWN, PENDING, resolve
 from .._version import VERSION
-from .private import PRIVATE, RENAMED, advice, inner_modules, is_inner
+from .private import RENAMED, advice, inner_modules, is_inner
 
 KOPF_VERSION: Final = "1.45.2"
 """The version of Kopf whose behaviour this toolkit has."""
@@ -173,7 +173,7 @@ def _describe_kopf() -> _Description:
     }
 
     def lookup(name: str) -> Any:
-        if name == "on" or name in PRIVATE:
+        if name == "on" or f"kopf.{name}" in _INNER:
             return importlib.import_module(f"kopf.{name}")
         if name in PENDING:
             return _pending("kopf", name)
@@ -265,7 +265,8 @@ def _refusal(module: str) -> str:
     what = "a private part" if module.startswith("kopf._") else "a part of old versions"
     told, names = _imported(frame, module)
     if told in _INNER:
-        names = [name for name in names if name not in _describe_inner(told)[0]] or [module.rpartition(".")[2]]
+        there = importlib.import_module(told)
+        names = [name for name in names if not hasattr(there, name)] or [module.rpartition(".")[2]]
         told = f"{', '.join(names)} of {told}"
     return (
         f"{place} imports {told}, {what} of Kopf that ctl does not have. "

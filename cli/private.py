@@ -3,9 +3,6 @@
 from collections.abc import Collection, Iterable
 from typing import Final
 
-PRIVATE: Final = frozenset({"_cogs", "_core", "_kits"})
-"""The private packages of Kopf."""
-
 INNER: Final = {
     "_cogs": "aiokits clients configs helpers structs",
     "_cogs.aiokits": "aioadapters aiobindings aioenums aiotasks aiotime aiotoggles aiovalues",
@@ -76,7 +73,7 @@ MODULES: Final = {
 def inner_modules() -> frozenset[str]:
     """The full names of all private modules, packages included."""
     inside = {f"kopf.{package}.{part}" for package, parts in INNER.items() for part in parts.split()}
-    return frozenset(inside | {f"kopf.{name}" for name in PRIVATE})
+    return frozenset(inside | {f"kopf.{package}" for package in INNER})
 
 
 def is_inner(module: str) -> bool:

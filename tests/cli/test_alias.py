@@ -185,6 +185,10 @@ ITSELF = "Import what is needed from `kopf` itself, where all public names are"
             f"Selector of kopf._cogs.structs.references, {PRIVATE} {ITSELF}.",
         ),
         (
+            "from kopf._core.intents.registries import SmartOperatorRegistry, generate_id",
+            f"generate_id of kopf._core.intents.registries, {PRIVATE} {ITSELF}.",
+        ),
+        (
             "from kopf._core.engines.indexing import OperatorIndexers",
             f"OperatorIndexers of kopf._core.engines.indexing, {PRIVATE} {ITSELF}.",
         ),
