@@ -5,8 +5,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
+from ..client.calls import plain
 from ..client.objects import Object
 from ..runtime import clock
 from ..runtime.situation import situation
@@ -266,7 +265,7 @@ class Changes:
         for old, counts in progression.superseded.items():
             logger.info("%s", _superseded(old, cause.reason, counts))
         # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.
-        pristine = msgspec.json.decode(msgspec.json.encode(cause.new)) if specs else cause.new
+        pristine = plain(cause.new) if specs else cause.new
         around = Surroundings(
             settings=self.env.settings,
             lifecycle=self.env.lifecycle,
