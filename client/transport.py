@@ -114,11 +114,22 @@ class _Security(TypedDict, total=False):
 class _Sent:
     """Whether the bytes of a request may have left; set when it has its connection, and writes the first one next."""
 
-    __slots__ = ("check", "maybe")
+    __slots__ = ("_transport", "check", "maybe")
 
     def __init__(self, check: Callable[[], None] | None = None) -> None:
         self.maybe = False
         self.check = check
+        self._transport: asyncio.Transport | None = None
+
+    def over(self, transport: asyncio.Transport | None) -> None:
+        """The request is about to be sent over this connection."""
+        self.maybe = True
+        self._transport = transport
+
+    def hang_up(self) -> None:
+        """Take down the connection if it has been closed: under TLS it would stay for 30 s where the server does not take leave too."""
+        if self._transport is not None and self._transport.is_closing():
+            self._transport.abort()
 
 
 _under_way: ContextVar[_Sent | None] = ContextVar("request", default=None)
@@ -138,7 +149,7 @@ class _Connector(aiohttp.TCPConnector):
             except BaseException:
                 connection.release()
                 raise
-            sent.maybe = True
+            sent.over(connection.transport)
         return connection
 
 
@@ -174,7 +185,10 @@ class Transport:
                 response = await self._begin(request, access, grant, sent)
                 # At the end, or when it fails, the library gives the connection back by itself.
                 body = await response.read()
-        except _FAILURES as error:
+        except BaseException as error:
+            sent.hang_up()
+            if not isinstance(error, _FAILURES):
+                raise
             self._metrics.count(None, request.method, _authority(access.server), time() - began)
             self._fail(error, request, access, sent)
         self._metrics.count(response.status, request.method, _host(response, access), time() - began)
@@ -201,6 +215,7 @@ class Transport:
         finally:
             if response is not None:
                 response.close()
+            sent.hang_up()
 
     def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Awaitable[aiohttp.ClientResponse]:
         url = URL(access.server + request.path, encoded=True)

@@ -1,8 +1,11 @@
 """Real handshakes with certificates made for the test."""
 
+import asyncio
 import ipaddress
 import ssl
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -159,6 +162,69 @@ async def test_a_rotated_client_certificate_is_picked_up(tmp_path: Path) -> None
             assert (await client.get(PODS, "a", "ns")).name == "me"
             file.write_bytes(newer.pem + newer.key_pem + b"\n")
             assert (await client.get(PODS, "a", "ns")).name == "newer"
+
+
+@asynccontextmanager
+async def relay(port: int) -> AsyncIterator[tuple[int, asyncio.Event, asyncio.Event]]:
+    """Pass on what is sent between clients and a port; from `frozen` on nothing is. Gives its own port, `frozen`, and `left`: a client has gone."""
+    frozen, left = asyncio.Event(), asyncio.Event()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if not frozen.is_set():
+                writer.write(data)
+
+    async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
+        answers = asyncio.create_task(pump(from_server, writer))
+        try:
+            await pump(reader, to_server)
+            left.set()
+        finally:
+            answers.cancel()
+            for end in (writer, to_server):
+                end.close()
+                await asyncio.gather(end.wait_closed(), answers, return_exceptions=True)
+
+    listener = await asyncio.start_server(passing, "127.0.0.1", 0)
+    try:
+        yield listener.sockets[0].getsockname()[1], frozen, left
+    finally:
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    "ending", ["a watch that is left", "an answer that comes too late", "a request that is cancelled"]
+)
+async def test_a_silent_server_does_not_hold_a_connection_that_is_given_up(tmp_path: Path, ending: str) -> None:
+    arrived = asyncio.Event()
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        if "watch" in seen.path:
+            await wire.begin_stream()
+        arrived.set()
+        await wire.until_closed()
+
+    async with (
+        serving(behave, server_context(tmp_path)) as server,
+        relay(server.port) as (port, frozen, left),
+        Client(Access(f"https://127.0.0.1:{port}", TLS(ca_data=CA.pem)), replace(QUICK, error_backoffs=())) as client,
+    ):
+        if ending == "a watch that is left":
+            async with client.watch(PODS):
+                await asyncio.wait_for(arrived.wait(), 10)
+                frozen.set()
+        else:
+            late = ending == "an answer that comes too late"
+            sent = asyncio.create_task(client.request("GET", "/x", timeout=2 if late else None))
+            await asyncio.wait_for(arrived.wait(), 10)
+            frozen.set()
+            if not late:
+                sent.cancel()
+            with pytest.raises((RequestError, asyncio.CancelledError)):
+                await sent
+        # A tenth of the 30 seconds for which a goodbye would be awaited.
+        await asyncio.wait_for(left.wait(), 3)
 
 
 @pytest.mark.parametrize(
