@@ -1,7 +1,6 @@
 """A call on the API: what it is, and whether it may be repeated when its answer is lost."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -31,15 +30,14 @@ class PatchKind(Enum):
     """Server-side apply; needs a field manager."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """One request to the API, independent of where the server is and who asks. It is not changed once it is made."""
 
     method: str
     path: str
     """With its query, relative to the server."""
     body: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     repeatable: bool = True
     """Whether sending it twice is the same as sending it once."""
     timeout: float | None = None

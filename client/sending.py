@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
+import msgspec
 import tenacity
 
 from ..runtime import clock
@@ -23,16 +23,16 @@ MAX_LOGINS = 5
 """How many refused credentials one request may see; a source that makes bad ones for ever is an error."""
 
 
-@dataclass(slots=True, repr=False)
-class _Pass:
+class _Pass(msgspec.Struct):
     """What one exchange is let in with."""
+
+    __repr__ = object.__repr__
 
     access: Access
     grant: Grant
 
 
-@dataclass
-class _Refusals:
+class _Refusals(msgspec.Struct):
     """How often one request was answered 401: in all, and with nothing better found afterwards."""
 
     total: int = 0

@@ -9,12 +9,12 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import lru_cache
 from ssl import SSLContext
 from typing import Any, Literal, NoReturn, TypedDict
 
 import aiohttp
+import msgspec
 from aiohttp.connector import Connection
 from yarl import URL
 
@@ -36,13 +36,14 @@ _NO_LIMIT = nullcontext()
 _FAILURES = (aiohttp.ClientError, OSError, RuntimeError)
 
 
-@dataclass(slots=True, repr=False)
-class Request:
+class Request(msgspec.Struct):
     """One HTTP exchange. `path` is relative to the server and may have a query. It is not changed once it is under way."""
+
+    __repr__ = object.__repr__
 
     method: str
     path: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes | None = None
     timeout: float | None = None
     """For the whole exchange; for a stream, until its headers are there."""
@@ -52,9 +53,10 @@ class Request:
     """Called last before the first byte leaves; what it raises ends the exchange. Not with a ready session of somebody else's."""
 
 
-@dataclass(slots=True, repr=False)
-class Answer:
+class Answer(msgspec.Struct):
     """What came back: any status."""
+
+    __repr__ = object.__repr__
 
     status: int
     headers: Mapping[str, str]

@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import msgspec
+
 from ..client.objects import Object
 from ..client.resources import Key, Resource
 from ..client.rest import Client
@@ -151,8 +153,7 @@ class ObjectKey(str):
         return self
 
 
-@dataclass(slots=True)
-class Place:
+class Place(msgspec.Struct):
     """Where one object lives for the process: its key in the informer's copy, own writes included."""
 
     informer: Informer

@@ -5,7 +5,8 @@ handlers get it with the copied context of their thread.
 """
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ..causation.causes import ChangingCause
 from ..causation.current import current_cause
@@ -14,12 +15,11 @@ from .filters import match
 from .specs import ChangingSpec, Spec
 
 
-@dataclass(eq=False)
-class SubRegistry:
+class SubRegistry(msgspec.Struct, eq=False):
     """The sub-handlers that one run of a handler has declared so far, in that order."""
 
     parent: Spec
-    specs: list[ChangingSpec] = field(default_factory=list)
+    specs: list[ChangingSpec] = msgspec.field(default_factory=list)
 
     def append(self, spec: ChangingSpec) -> None:
         """Take one more."""

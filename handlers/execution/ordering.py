@@ -5,8 +5,9 @@ never removed before the baseline that takes their place is there, or what was s
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from ..causation.fields import FieldPath, ensure, resolve
 from ..causation.patch import Patch, compose
@@ -24,21 +25,19 @@ _ORDERS = (
 """In which order the endpoints are written to: the first of these that keeps the promises is taken."""
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """A merge patch for one endpoint."""
 
     endpoint: str
     content: dict[str, Any]
 
 
-@dataclass(slots=True)
-class Parts:
+class Parts(msgspec.Struct):
     """A patch in three: what handlers want (`rest`), and of what we remember what is put on the object and what goes."""
 
-    rest: dict[str, Any] = field(default_factory=dict)
-    kept: dict[str, Any] = field(default_factory=dict)
-    gone: dict[str, Any] = field(default_factory=dict)
+    rest: dict[str, Any] = msgspec.field(default_factory=dict)
+    kept: dict[str, Any] = msgspec.field(default_factory=dict)
+    gone: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 def part(patch: Mapping[str, Any], annotations: Collection[str], fields: Iterable[FieldPath]) -> Parts:

@@ -6,7 +6,6 @@ stopped. Time is an argument everywhere.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -82,8 +81,7 @@ class Progress(msgspec.Struct, frozen=True):
         )
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(msgspec.Struct):
     """How many handlers of a cause succeeded, failed, and are not finished."""
 
     succeeded: int
@@ -96,8 +94,7 @@ class Counts:
         return self.succeeded + self.failed
 
 
-@dataclass(slots=True)
-class Progression:
+class Progression(msgspec.Struct):
     """The records of one cause's handlers.
 
     `records` holds every handler registered for the resource that has a record, and every selected one; only those in
@@ -106,9 +103,9 @@ class Progression:
     """
 
     purpose: Reason
-    records: dict[str, Progress] = field(default_factory=dict)
-    active: dict[str, None] = field(default_factory=dict)
-    superseded: dict[Reason, Counts] = field(default_factory=dict)
+    records: dict[str, Progress] = msgspec.field(default_factory=dict)
+    active: dict[str, None] = msgspec.field(default_factory=dict)
+    superseded: dict[Reason, Counts] = msgspec.field(default_factory=dict)
 
     @classmethod
     def load(

@@ -1,7 +1,8 @@
 """Records of handlers are put on the object as far as they fit there; those that do not stay in the process alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ..causation.patch import Patch, compose
 from ..causation.views import Body, BodyEssence
@@ -13,8 +14,7 @@ SHORT_MESSAGE = 100
 """To how many characters the messages of errors are cut where all of them do not fit."""
 
 
-@dataclass(slots=True)
-class Records:
+class Records(msgspec.Struct):
     """How the records of one object are written: beside which baseline, which is `old` now, and what is known of it.
 
     `outside` are the storages that keep them elsewhere.

@@ -7,8 +7,9 @@ the body. `old`, `new` and `diff` stay the same for the whole round.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ...client.calls import plain
 from ...client.objects import Object
@@ -30,8 +31,7 @@ from .subhandlers import Offspring
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
 
-@dataclass(slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct):
     """What a round needs to know and do beyond its handlers.
 
     `latest` gives the newest known version of the object (None: it vanished). `write` sends a patch for a version of

@@ -96,8 +96,7 @@ class Known(msgspec.Struct, eq=False, gc=False):
         return _decode(zlib.decompress(self.state))
 
 
-@dataclass(slots=True)
-class Recalled:
+class Recalled(msgspec.Struct):
     """What an object's handlers saw last; None: it was never handled, empty: it was, and what they saw is not known.
 
     `misplaced`: what the object says of it is missing or not its own, and should be put right. `compact`: the object holds

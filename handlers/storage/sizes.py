@@ -4,8 +4,9 @@ The limits are those of kube-apiserver (annotations) and of etcd's default confi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ..causation.fields import FieldPath, ensure, remove, resolve
 from ..causation.patch import Patch
@@ -21,8 +22,7 @@ SMALLEST_LIMIT = 512
 _ABSENT = object()
 
 
-@dataclass(slots=True)
-class Room:
+class Room(msgspec.Struct):
     """How much may be remembered on one object: `size` is that of the object now, `largest` limits each annotation."""
 
     size: int
