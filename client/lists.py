@@ -81,9 +81,14 @@ _decode_item = msgspec.json.Decoder(_Item).decode
 
 
 def decode_page(body: bytes, what: str) -> ListPage:
-    """Take a page apart. Raises StreamBroken, naming `what` was listed, when the body is no list of objects."""
+    """Take a page apart. Raises StreamBroken, naming `what` was listed, when the body is no list of objects.
+
+    An empty list says that nothing is there any more, so what only looks like one (a Status, a table, `{}`) is none.
+    """
     try:
         page = _decode_list(body)
+        if page.items is None and not page.kind.endswith("List"):
+            raise StreamBroken(f"{what}: expected a list of objects, found {body[:80]!r} (it has no items).")
         kind = page.kind.removesuffix("List")
         items = [_complete(bytes(raw), kind, page.api_version) for raw in page.items or ()]
     except msgspec.MsgspecError as error:

@@ -97,8 +97,10 @@ class Client:
         """One page: everything unless `options.limit` is set. The items are not decoded."""
         path = query(resource.get_url(namespace=namespace), options.params())
         call = Call("GET", path, headers=accepting(options.accept), retry=retry, channel=channel)
-        body = await self._sender.send(call)
-        return decode_page(body, f"GET {path}")
+        page = decode_page(await self._sender.send(call), f"GET {path}")
+        if page.continue_token is not None and page.continue_token == options.continue_token:
+            raise StreamBroken(f"GET {path}: the page is to be followed by itself, so that the list would never end.")
+        return page
 
     async def list(self, resource: Resource, namespace: str | None = None, options: ListOptions = _ALL) -> list[Object]:
         """All objects, in pages of `ClientSettings.page_size` unless `options.limit` says otherwise.

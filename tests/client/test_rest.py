@@ -145,6 +145,36 @@ async def test_an_answer_that_is_no_object_is_one_message() -> None:
             await client.list_page(PODS)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"items": None},
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500},
+        {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "9"}, "rows": []},
+        pod("x"),
+    ],
+)
+async def test_what_is_no_list_is_not_taken_for_an_empty_one(body: dict[str, Any]) -> None:
+    async with talking(replies((200, body))) as (_server, client):
+        with pytest.raises(RequestError, match=r"GET /api/v1/pods: expected a list of objects, found .* no items"):
+            await client.list_page(PODS)
+
+
+@pytest.mark.parametrize("items", [{"items": []}, {"items": None}, {}])
+async def test_an_empty_list_may_lack_its_items(items: dict[str, Any]) -> None:
+    body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, **items}
+    async with talking(replies((200, body))) as (_server, client):
+        assert (await client.list_page(PODS)).items == []
+
+
+async def test_a_page_that_is_followed_by_itself_is_an_error_and_no_loop() -> None:
+    async with talking(replies((200, page("a", "t1")))) as (server, client):
+        with pytest.raises(RequestError, match="never end"):
+            await client.list(PODS)
+    assert len(server.seen) == 2
+
+
 async def test_an_object_that_stays_for_its_finalizers_is_returned_by_delete() -> None:
     stays = pod(deletionTimestamp="2020-01-01T00:00:00Z")
     async with talking(replies((200, stays), (200, status(200)))) as (server, client):

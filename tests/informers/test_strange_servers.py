@@ -1,0 +1,103 @@
+"""The informer against servers that are strange, old, broken, or not what they seem, over real sockets, in virtual time."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from ctl.client.endpoint import Access
+from ctl.client.rest import Client
+from ctl.client.settings import ClientSettings
+from ctl.informers.factory import Factory
+from ctl.informers.informer import Informer
+from ctl.informers.settings import InformerSettings
+
+from ..client.wireserver import PODS, Behaviour, Seen, Server, Wire, pod, serving, status
+
+pytestmark = pytest.mark.virtual_time
+
+PAGED = InformerSettings(stream_lists=False)
+
+
+class Followed:
+    """An informer, what its first subscriber has heard, and the server that it follows."""
+
+    def __init__(self, server: Server, informer: Informer) -> None:
+        self.server = server
+        self.informer = informer
+        self.heard: list[tuple[str, str, str]] = []
+
+    async def follow(self) -> None:
+        async for batch in self.informer.subscribe("test"):
+            self.heard += [(delta.kind.name, delta.object.name, delta.object.resource_version) for delta in batch]
+
+    def versions(self) -> dict[str, str]:
+        return {obj.name: obj.resource_version for obj in self.informer.store}
+
+    def watches(self) -> int:
+        return sum(is_watch(seen) for seen in self.server.seen)
+
+
+@asynccontextmanager
+async def followed(behave: Behaviour, settings: InformerSettings = PAGED) -> AsyncIterator[Followed]:
+    async with serving(behave) as server, Client(Access(server.url), ClientSettings(error_backoffs=())) as client:
+        factory = Factory(client, settings)
+        found = Followed(server, factory.informer(PODS))
+        task = asyncio.create_task(found.follow())
+        try:
+            yield found
+        finally:
+            await factory.stop()
+            await task
+
+
+def is_watch(seen: Seen) -> bool:
+    return "watch" in parse_qs(urlsplit(seen.path).query)
+
+
+def listed(*items: dict[str, Any], version: str = "10") -> dict[str, Any]:
+    return {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": list(items)}
+
+
+def line(kind: str, body: Any) -> bytes:
+    return json.dumps({"type": kind, "object": body}, separators=(",", ":")).encode() + b"\n"
+
+
+async def stay(wire: Wire) -> None:
+    """Wait for as long as the client does."""
+    while await wire.reader.read(65536):
+        pass
+
+
+async def stream(wire: Wire, *lines: bytes, ends: bool = False) -> None:
+    await wire.begin_stream()
+    for each in lines:
+        await wire.chunk(each)
+    if ends:
+        await wire.end_stream()
+    else:
+        await stay(wire)
+
+
+async def test_an_answer_that_is_no_list_deletes_nothing() -> None:
+    """A gateway that answers 200 and `{}` once, after the history has gone."""
+    lists: list[Seen] = []
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        if not is_watch(seen):
+            lists.append(seen)
+            await wire.reply(200, {} if len(lists) == 2 else listed(pod("a", "5"), pod("b", "6")))
+        elif len(lists) == 1:
+            await wire.reply(410, status(410, "Expired"))
+        else:
+            await stream(wire)
+
+    async with followed(behave) as found:
+        await asyncio.sleep(60)
+        assert found.heard == [("ADDED", "a", "5"), ("ADDED", "b", "6")]
+        assert found.versions() == {"a": "5", "b": "6"}
+        assert len(lists) == 3
