@@ -76,6 +76,8 @@ class Reflector:
         self._transform_failed = False
         # Whether the open watch is ended to ask the server for its version.
         self._doubting = False
+        # The trouble that the log knows of.
+        self._told: Phase | None = None
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
@@ -114,7 +116,6 @@ class Reflector:
         if isinstance(action, Wait):
             await self._wait(action.seconds)
             return
-        before = self.lifecycle.phase
         self.lifecycle.begun(self._now(), action)
         try:
             if isinstance(action, ListPage):
@@ -126,7 +127,7 @@ class Reflector:
                 await self._watch(action)
         except Exception as error:
             self._failed(error)
-        self._report(before)
+        self._report()
 
     async def _wait(self, seconds: float) -> None:
         self._nudged.clear()
@@ -228,11 +229,10 @@ class Reflector:
         began, listed = self._now(), 0
         with Watchdog(limit, bark) as watchdog:
             async with self._source.watch(options) as stream:
-                before = lifecycle.phase
                 opened = watchdog.hear()
                 if lifecycle.opened(self._now()):
                     self.heard = opened
-                self._report(before)
+                self._report()
                 try:
                     async for batch in stream:
                         self.heard = clock.instant()
@@ -263,9 +263,8 @@ class Reflector:
         listing.apply(self._slim_events(batch[:end]))
         version = batch[end].object.resource_version
         await self._finish(listing, version)
-        before = self.lifecycle.phase
         self.lifecycle.streamed(self._now(), version)
-        self._report(before)
+        self._report()
         return batch[end + 1 :]
 
     def _take(self, batch: list[WatchEvent]) -> None:
@@ -323,18 +322,23 @@ class Reflector:
             _logger.error("Following %s failed unexpectedly: %r", self.name, error, exc_info=error)
         self.lifecycle.failed(self._now(), self._random(), error)
 
-    def _report(self, before: Phase) -> None:
+    def _report(self) -> None:
+        """Log a trouble when it begins and when it is over, whatever has gone well for a moment in between."""
         phase, error = self.lifecycle.phase, self.lifecycle.error
-        if phase is before:
+        if phase not in _TROUBLE:
+            if self._told is not None:
+                self._told = None
+                _logger.info("Following %s goes on.", self.name)
             return
+        if phase is self._told:
+            return
+        self._told = phase
         if phase is Phase.PARKED:
             _logger.warning(
                 "Following %s is parked: %s It is tried again from time to time.", self.name, _sentence(error)
             )
-        elif phase is Phase.BACKING_OFF:
+        else:
             _logger.warning("Following %s is interrupted and will be tried again: %s", self.name, _sentence(error))
-        elif before in _TROUBLE:
-            _logger.info("Following %s goes on.", self.name)
 
 
 def _are_older(batch: list[WatchEvent], than: str) -> bool:

@@ -101,3 +101,29 @@ async def test_an_answer_that_is_no_list_deletes_nothing() -> None:
         assert found.heard == [("ADDED", "a", "5"), ("ADDED", "b", "6")]
         assert found.versions() == {"a": "5", "b": "6"}
         assert len(lists) == 3
+
+
+async def test_the_last_word_of_the_log_is_how_it_stands(caplog: pytest.LogCaptureFixture) -> None:
+    """Streams that are accepted and end at once: each time it goes on for a moment, and is interrupted again."""
+    is_well = False
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        if not is_watch(seen):
+            await wire.reply(200, listed(pod("a", "5")))
+        else:
+            await stream(wire, ends=not is_well)
+
+    def said() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records if record.name == "ctl.informers"]
+        return [text.split(":")[0] for text in lines]
+
+    with caplog.at_level("INFO", logger="ctl.informers"):
+        async with followed(behave) as found:
+            await asyncio.sleep(600)
+            assert 10 < found.watches() < 30
+            assert said()[::2] == ["Following pods.v1 is interrupted and will be tried again"] * len(said()[::2])
+            assert said()[1::2] == ["Following pods.v1 goes on."] * len(said()[1::2])
+            assert said()[-1].startswith("Following pods.v1 is interrupted")
+            is_well = True
+            await asyncio.sleep(90)
+            assert said()[-1] == "Following pods.v1 goes on."
