@@ -94,6 +94,11 @@ class Lines:
             self._parts.append(rest)
         return lines
 
+    @property
+    def unfinished(self) -> int:
+        """How many bytes wait for the end of their line."""
+        return sum(map(len, self._parts))
+
 
 def decode_event(line: bytes) -> WatchEvent:
     """Take one line apart.
@@ -158,6 +163,11 @@ class WatchStream:
     def cut(self) -> bool:
         """Whether the stream ended by a broken connection."""
         return self._chunks.cut
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes have come of an event whose end has not."""
+        return self._lines.unfinished
 
     def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
         return self

@@ -17,6 +17,11 @@ class EventStream(Protocol):
     nbytes: int
     """How much has been read."""
 
+    @property
+    def unfinished(self) -> int:
+        """How many bytes have come of an event whose end has not."""
+        ...
+
     def __aiter__(self) -> AsyncIterator[list[WatchEvent]]: ...
 
 

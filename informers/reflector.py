@@ -229,6 +229,7 @@ class Reflector:
         began, listed = self._now(), 0
         with Watchdog(limit, bark) as watchdog:
             async with self._source.watch(options) as stream:
+                watchdog.arriving = lambda: stream.unfinished
                 opened = watchdog.hear()
                 if lifecycle.opened(self._now()):
                     self.heard = opened

@@ -20,12 +20,15 @@ class Watchdog:
     Hearing costs next to nothing, since the timer looks at the clocks when it fires and is not moved. Use it as a context.
     """
 
-    __slots__ = ("_fire", "_heard", "_limit", "_suspicious", "_timer")
+    __slots__ = ("_arrived", "_fire", "_heard", "_limit", "_looked", "_suspicious", "_timer", "arriving")
 
     def __init__(self, limit: Callable[[], float], fire: Callable[[], None]) -> None:
+        self.arriving: Callable[[], int] = int
+        """How much has come of something whose end has not: as long as that changes, something is heard."""
+        self._arrived = 0
         self._limit = limit
         self._fire = fire
-        self._heard = clock.instant()
+        self._heard = self._looked = clock.instant()
         self._suspicious = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -48,7 +51,12 @@ class Watchdog:
     def _look(self) -> None:
         limit = self._limit()
         grace = min(GRACE, limit / 4)
-        left = limit - grace - clock.instant().since(self._heard)
+        now, arrived = clock.instant(), self.arriving()
+        if arrived != self._arrived and self._looked.since(self._heard) > 0:
+            # It came after the last look, nobody knows when: no silence is taken for shorter than it is.
+            self._heard = self._looked
+        self._looked, self._arrived = now, arrived
+        left = limit - grace - now.since(self._heard)
         if left > 0:
             self._suspicious = False
             self._arm(min(TICK, max(left, SHORTEST)))

@@ -1,6 +1,7 @@
 """The informer against servers that are strange, old, broken, or not what they seem, over real sockets, in virtual time."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -127,3 +128,37 @@ async def test_the_last_word_of_the_log_is_how_it_stands(caplog: pytest.LogCaptu
             is_well = True
             await asyncio.sleep(90)
             assert said()[-1] == "Following pods.v1 goes on."
+
+
+async def test_an_event_that_comes_slower_than_silence_is_borne_arrives() -> None:
+    """A large object over a thin line takes minutes; opening the watch again would begin it anew, for ever."""
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        if not is_watch(seen):
+            await wire.reply(200, listed(pod("a", "5")))
+            return
+        await wire.begin_stream()
+        for byte in line("MODIFIED", pod("a", "11")):
+            await wire.chunk(bytes([byte]))
+            await asyncio.sleep(3)
+        await stay(wire)
+
+    async with followed(behave) as found:
+        await asyncio.sleep(3 * len(line("MODIFIED", pod("a", "11"))) + 1)
+        assert found.versions() == {"a": "11"}
+        assert found.watches() == 1
+
+
+async def test_a_watch_that_falls_silent_within_an_event_is_noticed_as_any_other() -> None:
+    opened: list[float] = []
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        if not is_watch(seen):
+            await wire.reply(200, listed(pod("a", "5")))
+        else:
+            opened.append(asyncio.get_running_loop().time())
+            await stream(wire, line("MODIFIED", pod("a", "11"))[:20])
+
+    async with followed(behave):
+        await asyncio.sleep(300)
+    assert [round(later - earlier) for earlier, later in itertools.pairwise(opened)] == [90, 90, 90]

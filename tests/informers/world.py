@@ -96,6 +96,7 @@ class Stream:
     swapped: bool = False
     chunk: int = 3
     nbytes: int = 0
+    unfinished: int = 0
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
