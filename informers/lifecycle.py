@@ -30,6 +30,8 @@ PATIENCE = 10
 """How many times longer than a server asks to wait is waited at most."""
 UNENDED = 2
 """How many streamed lists in a row may come to no end before the server is taken for one that has none, and is listed in pages for good."""
+FLEETING = 0.1
+"""The pause after the second watch in a row that brings something and ends at once; it doubles with each one more."""
 SILENT = 2
 """How many watches in a row may say nothing at all before the server is asked whether it is where we think it is."""
 
@@ -125,6 +127,8 @@ class Lifecycle:
         self._doubted_at: float | None = None
         self._synced_at: float | None = None
         self._broken = 0
+        # The pause after this watch, should it bring something and end at once as those before it.
+        self._fleeting = 0.0
         self._silent = 0
         self._probing = False
 
@@ -239,8 +243,8 @@ class Lifecycle:
             self._pages_next = True
         if self._is_fruitless(now):
             self._back_off(now, random, StreamBroken("The watch ended as soon as it had begun, without any event."))
-        elif self._settings.stream_pause > 0:
-            self._delay = self._settings.stream_pause
+        else:
+            self._breathe(now, self._settings.stream_pause)
 
     def stalled(self) -> None:
         """A watch was silent for too long: the next begins where it stopped, or as pages if it was to be a list."""
@@ -315,11 +319,13 @@ class Lifecycle:
                 self._broken = 0
                 self._expire()
             elif not self._is_fruitless(now):
+                self._breathe(now)
                 return
         elif isinstance(error, (BadRequest, Invalid)):
             # Not a version of this server's: another one has taken its place.
             self._expire()
         elif not isinstance(error, APIError) and not self._is_fruitless(now) and self.phase is Phase.WATCHING:
+            self._breathe(now)
             return
         self._back_off(now, random, error)
 
@@ -333,6 +339,17 @@ class Lifecycle:
         if self._heard and (self.version is None or self.version != self._from):
             return False
         return self._opened_at is None or now - self._opened_at < self._settings.short_watch
+
+    def _breathe(self, now: float, pause: float = 0.0) -> None:
+        """Before the next watch: who cuts each one short after an event or two is not asked thousands of times a second."""
+        short = self._settings.short_watch
+        if self._opened_at is None or now - self._opened_at >= short:
+            self._fleeting = 0.0
+        else:
+            pause = max(pause, self._fleeting)
+            self._fleeting = min(max(2 * self._fleeting, FLEETING), short)
+        if pause > 0:
+            self._delay = pause
 
     def _back_off(self, now: float, random: float, error: Exception) -> None:
         delay = self._delays.next(now, random)

@@ -318,6 +318,33 @@ def test_a_watch_that_repeats_itself_and_ends_is_opened_again_with_pauses() -> N
     assert isinstance(act(life, now), Watch)
 
 
+@pytest.mark.parametrize("how", ["ends", "breaks", "is cut"])
+def test_watches_that_bring_something_and_end_at_once_are_opened_again_with_growing_pauses(how: str) -> None:
+    life, now, waits = watching(), 0.5, []
+    for version in range(101, 109):
+        life.progressed(str(version))
+        if how == "ends":
+            life.ended(now, 0.5)
+        else:
+            life.failed(now, 0.5, StreamBroken("no event") if how == "breaks" else RequestError("reset"))
+        action = act(life, now)
+        if isinstance(action, Wait):
+            waits.append(action.seconds)
+            now += action.seconds
+            action = act(life, now)
+        assert action == Watch(str(version), 450)
+        life.opened(now)
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+    # One that lasts is proof that it is over.
+    life.progressed("200")
+    life.ended(now + 1, 0.5)
+    assert isinstance(act(life, now + 1), Watch)
+    life.opened(now + 1)
+    life.progressed("201")
+    life.ended(now + 1.5, 0.5)
+    assert isinstance(act(life, now + 1.5), Watch)
+
+
 def test_what_repeats_itself_before_it_breaks_is_listed_anew() -> None:
     life, now = watching(), 100.0
     for _ in range(3):

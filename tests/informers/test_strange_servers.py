@@ -162,3 +162,18 @@ async def test_a_watch_that_falls_silent_within_an_event_is_noticed_as_any_other
     async with followed(behave):
         await asyncio.sleep(300)
     assert [round(later - earlier) for earlier, later in itertools.pairwise(opened)] == [90, 90, 90]
+
+
+async def test_a_proxy_that_ends_each_stream_after_an_event_is_not_asked_in_a_tight_loop() -> None:
+    async def behave(seen: Seen, wire: Wire) -> None:
+        if not is_watch(seen):
+            await wire.reply(200, listed(pod("a", "5")))
+        else:
+            await stream(wire, line("MODIFIED", pod("a", str(10 + found.watches()))), ends=True)
+
+    async with followed(behave) as found:
+        await asyncio.sleep(60)
+        assert 55 < found.watches() < 75
+        assert found.versions() == {"a": str(10 + found.watches())}
+        # Each of them was told.
+        assert len(found.heard) == 1 + found.watches()
