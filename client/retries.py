@@ -2,13 +2,14 @@
 
 import logging
 import math
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Mapping, Sized
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 import msgspec
 import tenacity
 
+from ..runtime import clock
 from .calls import Call
 from .errors import APIError, from_status, is_outcome_unknown, is_retriable
 from .fence import Crossing
@@ -83,12 +84,18 @@ def parse_retry_after(header: str, now: datetime) -> float | None:
         return None
 
 
-def refusal(code: int, body: bytes, retry_after: float | None, request: str, origin: str) -> APIError:
-    """The typed error of an answer; answers that are no Status (a proxy's page) keep their first words as the message."""
+def refusal(code: int, headers: Mapping[str, str], body: bytes, request: str, origin: str) -> APIError:
+    """The typed error of an answer; answers that are no Status (a proxy's page) keep their first words as the message, in one line."""
+    asked = headers.get("Retry-After")
+    retry_after = parse_retry_after(asked, clock.now()) if asked is not None else None
     try:
         status = msgspec.json.decode(body, type=dict[str, object])
     except msgspec.MsgspecError:
-        status = {"message": body[:300].decode(errors="replace").strip()}
+        status = {"message": " ".join(body[:300].decode(errors="replace").split())}
+    if 300 <= code < 400 and "Location" in headers:
+        status["message"] = (
+            f"the server sends the request on to {headers['Location']}, and only reads are sent on: check its address in {origin}."
+        )
     if code == 401:
         said = status.get("message") or "Unauthorized"
         status["message"] = (

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import msgspec
 import tenacity
 
-from ..runtime import clock
 from .calls import Call
 from .crowd import Crowd
 from .endpoint import Access, AccessSource, Grant
@@ -15,7 +14,7 @@ from .errors import APIError, LostAnswer, RequestError, is_outcome_unknown
 from .fence import Crossing, NotLeading
 from .metrics import ClientMetrics
 from .ratelimit import Bucket
-from .retries import Run, parse_retry_after, refusal
+from .retries import Run, refusal
 from .settings import ClientSettings
 from .transport import Channel, Request, Stream, Transport
 
@@ -203,6 +202,4 @@ class Sender:
 
 
 def _refused(code: int, headers: Mapping[str, str], body: bytes, call: Call, access: Access) -> APIError:
-    asked = headers.get("Retry-After")
-    seconds = parse_retry_after(asked, clock.now()) if asked is not None else None
-    return refusal(code, body, seconds, f"{call.method} {access.server}{call.path}", access.origin)
+    return refusal(code, headers, body, f"{call.method} {access.server}{call.path}", access.origin)

@@ -287,8 +287,17 @@ class Transport:
             raise RequestError(
                 f"{what}: no connection to {host} ({access.origin}): {found}. Is the server running and reachable there?"
             ) from error
+        if isinstance(error, (aiohttp.TooManyRedirects, aiohttp.RedirectClientError)):
+            where = "in circles" if isinstance(error, aiohttp.TooManyRedirects) else f"to {error}"
+            raise RequestError(
+                f"{what}: the server sends the request on {where}. Check its address in {access.origin}.", sent=True
+            ) from error
         self._metrics.lost_answers += 1
-        found = "none came in time" if isinstance(error, TimeoutError) else (str(error) or type(error).__name__)
+        found = (
+            "none came in time"
+            if isinstance(error, TimeoutError)
+            else (" ".join(str(error).split()) or type(error).__name__)
+        )
         raise RequestError(f"{what}: the answer was lost: {found}.", sent=True) from error
 
 

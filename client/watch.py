@@ -188,7 +188,7 @@ class WatchStream:
         batch: list[WatchEvent] = []
         append = batch.append
         for line in lines:
-            if not line or line == b"\r":
+            if not line or line.isspace():
                 continue
             try:
                 append(decode_event(line))

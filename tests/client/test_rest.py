@@ -129,11 +129,9 @@ async def test_refusals_are_typed_and_not_retried(code: int, reason: str, kind: 
 
 
 async def test_a_proxys_page_is_an_error_with_its_first_words() -> None:
-    async with talking(replies((502, b"<html>bad gateway</html>")), replace(QUICK, error_backoffs=())) as (
-        _server,
-        client,
-    ):
-        with pytest.raises(APIError, match="bad gateway"):
+    page = b"<html>\r\n<body>\n  <h1>bad gateway</h1>\n</html>"
+    async with talking(replies((502, page)), replace(QUICK, error_backoffs=())) as (_server, client):
+        with pytest.raises(APIError, match=r"\(502\): <html> <body> <h1>bad gateway</h1> </html>$"):
             await client.get(PODS, "x", "ns")
 
 

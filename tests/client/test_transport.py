@@ -10,7 +10,7 @@ from ctl.client.endpoint import TLS, Access, Constant
 from ctl.client.errors import AccessError, APIError, LostAnswer, RequestError
 from ctl.client.rest import Client
 
-from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving
+from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving, talking
 
 
 async def test_a_proxy_of_the_configuration_is_used() -> None:
@@ -89,10 +89,28 @@ async def test_redirects_are_followed_for_reads_only() -> None:
         credentials = Constant((("Authorization", "t"),))
         async with serving(elsewhere) as server, Client(Access(server.url, credentials=credentials), QUICK) as client:
             await client.get(PODS, "a", "ns")
-            with pytest.raises(APIError, match="307"):
+            with pytest.raises(APIError, match=r"307.* sends the request on to .*/there, .* check its address"):
                 await client.patch(PODS, "a", "ns", {})
     assert [seen.method for seen in target.seen] == ["GET"]
     assert "authorization" not in target.seen[0].headers
+
+
+@pytest.mark.parametrize(("where", "found"), [("/round", "in circles"), ("ftp://elsewhere", "to ftp://elsewhere")])
+async def test_redirects_that_lead_nowhere_are_one_message(where: str, found: str) -> None:
+    settings = replace(QUICK, error_backoffs=())
+    async with talking(replies((302, b"", {"Location": where})), settings) as (server, client):
+        with pytest.raises(
+            RequestError, match=rf"/pods/a: the server sends the request on {found}\. Check its address in "
+        ):
+            await client.get(PODS, "a", "ns")
+        assert len(server.seen) <= 10
+
+
+async def test_an_answer_that_cannot_be_read_is_one_line() -> None:
+    settings = replace(QUICK, error_backoffs=())
+    async with talking(replies((200, b"plain", {"Content-Encoding": "gzip"})), settings) as (_server, client):
+        with pytest.raises(RequestError, match=r"the answer was lost: [^\n]*gzip[^\n]*$"):
+            await client.get(PODS, "a", "ns")
 
 
 async def test_a_server_that_does_not_speak_tls() -> None:

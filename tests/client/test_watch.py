@@ -122,7 +122,9 @@ async def test_junk_is_a_broken_stream(junk: bytes) -> None:
 
 
 async def test_empty_lines_and_a_truncated_last_one_are_dropped() -> None:
-    assert versions(await read(WatchStream(Given(b"\n" + EVENTS[0] + b"\r\n\n" + EVENTS[1][:-1]), "pods"))) == ["1"]
+    assert versions(
+        await read(WatchStream(Given(b"\n  \n" + EVENTS[0] + b"\r\n\t\r\n\n" + EVENTS[1][:-1]), "pods"))
+    ) == ["1"]
 
 
 async def test_a_watch_over_the_wire() -> None:
