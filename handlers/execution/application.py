@@ -156,22 +156,22 @@ class Writer:
     async def _apply(self, latest: Object, patch: Patch, *, split: bool) -> Object | None:
         """Apply the functions, and take them out of the patch as they are; None: the object vanished."""
         for endpoint in (MAIN, STATUS) if split else (None,):
+            refused: APIError | RequestError | None = None
             for _ in range(VERSION_ATTEMPTS):
                 body = latest.body()
                 ops = json_diff(body, change(body, patch.fns, self.logger))
                 concerned = [op for op in ops if endpoint is None or _is_status(op) is (endpoint == STATUS)]
                 if not concerned:
                     break
-                found, applied = await self._apply_part(latest, concerned, endpoint or None)
+                found, refused = await self._apply_part(latest, concerned, endpoint or None)
                 if found is None:
                     return None
                 latest = found
-                if applied:
+                if refused is None:
                     break
             else:
-                raise KeepsChanging(
-                    f"Functions of patch.fns could not be applied to {self.resource!r} {latest.key}: the object changed under each of "
-                    f"{VERSION_ATTEMPTS} attempts. It will be tried again."
+                raise _exhausted(
+                    f"Functions of patch.fns could not be applied to {self.resource!r} {latest.key}", refused
                 )
             # What they do to the object itself is done: they are not to do it again when that to the status has to wait.
             patch.fns[:] = [_status_of(list(patch.fns), self.logger)] if endpoint == MAIN else []
@@ -184,21 +184,23 @@ class Writer:
             await asyncio.sleep(BREATH)
         return found
 
-    async def _apply_part(self, base: Object, part: Ops, subresource: str | None) -> tuple[Object | None, bool]:
-        """Send operations that hold for one version; give the newest version, and whether they are in it."""
+    async def _apply_part(
+        self, base: Object, part: Ops, subresource: str | None
+    ) -> tuple[Object | None, APIError | RequestError | None]:
+        """Send operations that hold for one version; give the newest version, and why they are not in it."""
         self.logger.debug("JSON-patching the %s with: %r", subresource or "resource", part)
         try:
-            return await self._send(base, _guarded(base, part), PatchKind.JSON, subresource), True
+            return await self._send(base, _guarded(base, part), PatchKind.JSON, subresource), None
         except (APIError, RequestError) as exc:
             if not _is_open(exc):
                 raise
             found = await self._look_again(base, exc)
             if found is None or (is_outcome_unknown(exc) and _holds(found, base, part)):
-                return found, True
+                return found, None
             if isinstance(exc, Invalid) and found.resource_version == base.resource_version:
                 raise  # not for the version: the server will never take it
             self.logger.debug("Could not apply the patch in full due to conflicts; it will be tried again: %s", exc)
-            return found, False
+            return found, exc
 
     async def _send(
         self, base: Object, content: Mapping[str, Any] | Ops, kind: PatchKind, subresource: str | None = None
@@ -261,6 +263,7 @@ class Writer:
     async def _change_finalizers(self, base: Object, ops: Callable[[Object], Ops]) -> Object | None:
         # The list may be changed by others at any time: each try holds for the version it was computed for.
         latest: Object | None = base
+        refused: APIError | RequestError | None = None
         for _ in range(VERSION_ATTEMPTS):
             if latest is None:
                 return None
@@ -276,11 +279,11 @@ class Writer:
             except (APIError, RequestError) as exc:
                 if not _is_open(exc):
                     raise
+                version, refused = latest.resource_version, exc
                 latest = await self._look_again(latest, exc)
-        raise KeepsChanging(
-            f"The finalizers of {self.resource!r} {base.key} could not be changed: the object changed under each of "
-            f"{VERSION_ATTEMPTS} attempts. It will be tried again."
-        )
+                if isinstance(exc, Invalid) and latest is not None and latest.resource_version == version:
+                    raise  # not for the version: the server will never take it
+        raise _exhausted(f"The finalizers of {self.resource!r} {base.key} could not be changed", refused)
 
 
 def is_refused_for_good(exc: Exception) -> bool:
@@ -327,6 +330,15 @@ def _status_of(fns: list[PatchFn], logger: Logger) -> PatchFn:
             body["status"] = changed["status"]
 
     return apply
+
+
+def _exhausted(what: str, last: APIError | RequestError | None) -> Exception:
+    """What to raise after so many attempts: what the server said, unless it is that somebody else was faster each time."""
+    if last is not None and not isinstance(last, (Invalid, Conflict)):
+        return last
+    return KeepsChanging(
+        f"{what}: the object changed under each of {VERSION_ATTEMPTS} attempts. It will be tried again. The last answer was {last}"
+    )
 
 
 def _is_open(exc: APIError | RequestError) -> bool:

@@ -538,3 +538,23 @@ async def test_a_result_that_is_nothing_for_json_is_dropped_and_the_handler_is_d
     assert calls.names == ["bad", "good"]
     assert body["status"] == {"good": "fine"}
     assert "The result of handler 'bad' cannot be written to the status, and is dropped: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "tries"), [(500, "InternalError", 5), (422, "Invalid", 1), (409, "Conflict", 5)]
+)
+async def test_why_a_finalizer_could_not_be_put_is_what_the_server_said(
+    world: World, calls: Calls, code: int, reason: str, tries: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    @ctl.on.delete(KEX.plural, id="delete")
+    async def delete(**_: Any) -> None:
+        calls("delete", {})
+
+    async with world.running():
+        world.sandbox.faults.answer(code, reason, "a webhook says no", match=world.own_patches(), times=tries)
+        await world.create()
+        await world.handled()
+    said = [text for text in messages(caplog.records) if "Throttling for" in text]
+    assert len(said) == 1
+    assert "a webhook says no" in said[0]
+    assert ("changed under each of 5 attempts" in said[0]) is (code == 409)
