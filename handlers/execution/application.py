@@ -85,12 +85,13 @@ class Writer:
 
         Once its functions were applied, only what follows them is left in the patch: it may be sent again when that fails. The
         answer is None when the object vanished or another one took its name: that is logged, not raised. KeepsChanging is raised
-        when the functions met a conflict again and again, any other refusal as the client's error.
+        when the functions met a conflict again and again, any other refusal as the client's error; a 404 of an object that is still
+        listed is one of them.
         """
         try:
             return await self._write(base, patch)
-        except NotFound:
-            self._vanished()
+        except NotFound as exc:
+            await self._missed(base, exc)
         except Invalid as exc:
             if "metadata.uid" not in str(exc):
                 raise
@@ -152,6 +153,12 @@ class Writer:
 
     def _vanished(self) -> None:
         self.logger.debug("Patching was skipped: the object does not exist anymore.")
+
+    async def _missed(self, base: Object, exc: NotFound) -> None:
+        """After a 404: say that the object vanished, unless it is still listed. Servers that are starting do not know their addresses yet."""
+        if await self.read(base) is not None:
+            raise exc
+        self._vanished()
 
     async def _apply(self, latest: Object, patch: Patch, *, split: bool) -> Object | None:
         """Apply the functions, and take them out of the patch as they are; None: the object vanished."""
@@ -273,8 +280,8 @@ class Writer:
             try:
                 self.logger.debug("JSON-patching the resource with: %r", self._shown(wanted))
                 return await self._send(latest, _guarded(latest, wanted), PatchKind.JSON)
-            except NotFound:
-                self._vanished()
+            except NotFound as exc:
+                await self._missed(latest, exc)
                 return None
             except (APIError, RequestError) as exc:
                 if not _is_open(exc):

@@ -540,6 +540,25 @@ async def test_a_result_that_is_nothing_for_json_is_dropped_and_the_handler_is_d
     assert "The result of handler 'bad' cannot be written to the status, and is dropped: " in caplog.text
 
 
+@pytest.mark.parametrize("held", [False, True], ids=["handled", "held"])
+async def test_a_404_of_an_object_that_is_listed_is_no_end_of_it(world: World, calls: Calls, held: bool) -> None:
+    """An API server that has just started says so of all custom objects, for some moments."""
+
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(**_: Any) -> None:
+        calls("create", {})
+
+    if held:
+        ctl.on.delete(KEX.plural, id="delete")(create)
+
+    async with world.running():
+        world.sandbox.faults.answer(404, "NotFound", match=world.own_patches(), times=3)
+        await world.create()
+        await world.handled()
+        assert world.get()["metadata"].get("finalizers", []) == ([FINALIZER] if held else [])
+    assert calls.names == ["create"]
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "tries"), [(500, "InternalError", 5), (422, "Invalid", 1), (409, "Conflict", 5)]
 )
