@@ -1,9 +1,10 @@
 """A list of objects is taken apart without decoding the objects."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from .depths import shallow
 from .errors import StreamBroken
 from .objects import Identity, Object
 
@@ -86,13 +87,22 @@ def decode_page(body: bytes, what: str) -> ListPage:
     An empty list says that nothing is there any more, so what only looks like one (a Status, a table, `{}`) is none.
     """
     try:
-        page = _decode_list(body)
-        if page.items is None and not page.kind.endswith("List"):
-            raise StreamBroken(f"{what}: expected a list of objects, found {body[:80]!r} (it has no items).")
-        kind = page.kind.removesuffix("List")
-        items = [_complete(bytes(raw), kind, page.api_version) for raw in page.items or ()]
-    except msgspec.MsgspecError as error:
+        try:
+            return _page(body, what)
+        except RecursionError:
+            flat, depths = shallow(body)
+            page = _page(flat, what)
+            return replace(page, items=[depths.restore(obj) for obj in page.items], size=len(body))
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StreamBroken(f"{what}: expected a list of objects, found {body[:80]!r} ({error}).") from error
+
+
+def _page(body: bytes, what: str) -> ListPage:
+    page = _decode_list(body)
+    if page.items is None and not page.kind.endswith("List"):
+        raise StreamBroken(f"{what}: expected a list of objects, found {body[:80]!r} (it has no items).")
+    kind = page.kind.removesuffix("List")
+    items = [_complete(bytes(raw), kind, page.api_version) for raw in page.items or ()]
     meta = page.metadata
     shard = meta.shard_info.selector if meta.shard_info is not None else None
     return ListPage(items, meta.resource_version, meta.continue_ or None, meta.remaining_item_count, len(body), shard)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from .depths import shallow
 from .errors import APIError, StreamBroken, from_status
 from .objects import Object, decode_identified
 
@@ -125,6 +126,13 @@ def decode_event(line: bytes) -> WatchEvent:
     return event
 
 
+def _deep_event(line: bytes) -> WatchEvent:
+    flat, depths = shallow(line)
+    event = decode_event(flat)
+    event.object = depths.restore(event.object)
+    return event
+
+
 def _error(raw: bytes) -> APIError:
     status = msgspec.json.decode(raw, type=dict[str, Any])
     code = status.get("code")
@@ -191,8 +199,11 @@ class WatchStream:
             if not line or line.isspace():
                 continue
             try:
-                append(decode_event(line))
-            except msgspec.MsgspecError as error:
+                try:
+                    append(decode_event(line))
+                except RecursionError:
+                    append(_deep_event(line))
+            except (msgspec.MsgspecError, RecursionError) as error:
                 self._failure = StreamBroken(
                     f"The watch of {self._what} delivered no watch event but {line[:80]!r}: {error}."
                 )
