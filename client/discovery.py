@@ -17,6 +17,9 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryL
 ACCEPT = ",".join([_AGGREGATED.format("v2"), _AGGREGATED.format("v2beta1"), "application/json"])
 """Aggregated discovery (KEP-3352) where it is served: two requests for everything; plain JSON is what others answer."""
 
+_INCOMPLETE = (LookupError, TypeError, AttributeError)
+"""What reading an answer raises that lacks something, or has something else in its place."""
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -61,7 +64,7 @@ class Discovery:
         if root == "/api":
             versions = [("", str(version), f"/api/{version}", True) for version in answer.get("versions") or ()]
         else:
-            versions = list(_group_versions(answer, groups))
+            versions = list(_group_versions(answer, groups, failures))
         found = await asyncio.gather(*(self._version(*version, failures) for version in versions))
         return [resource for resources in found for resource in resources]
 
@@ -74,28 +77,31 @@ class Discovery:
             return list(_legacy(answer, group, version, preferred))
         except NotFound:
             return []  # went away between the two requests
-        except (
-            APIError,
-            RequestError,
-            AccessError,
-            msgspec.MsgspecError,
-            LookupError,
-            TypeError,
-            AttributeError,
-        ) as error:
+        except (APIError, RequestError, AccessError, msgspec.MsgspecError) as error:
             failures[f"{group}/{version}".strip("/")] = str(error)
+            return []
+        except _INCOMPLETE as error:
+            failures[f"{group}/{version}".strip("/")] = f"its description is incomplete: {error!r}"
             return []
 
 
-def _group_versions(answer: Mapping[str, Any], groups: Collection[str] | None) -> Iterator[tuple[str, str, str, bool]]:
+def _group_versions(
+    answer: Mapping[str, Any], groups: Collection[str] | None, failures: dict[str, str]
+) -> Iterator[tuple[str, str, str, bool]]:
     for item in answer.get("groups") or ():
-        group = str(item["name"])
-        if groups is not None and group not in groups:
-            continue
-        preferred = (item.get("preferredVersion") or {}).get("version")
-        for each in item.get("versions") or ():
-            version = str(each["version"])
-            yield group, version, f"/apis/{group}/{version}", version == preferred
+        try:
+            group = str(item["name"])
+            if groups is None or group in groups:
+                yield from _versions_of(group, item)
+        except _INCOMPLETE as error:
+            failures[str(item)[:80]] = f"its description is incomplete: {error!r}"
+
+
+def _versions_of(group: str, item: Mapping[str, Any]) -> list[tuple[str, str, str, bool]]:
+    versions = [str(each["version"]) for each in item.get("versions") or ()]
+    # Who does not say which one it prefers lists that first.
+    preferred = (item.get("preferredVersion") or {}).get("version") or next(iter(versions), None)
+    return [(group, version, f"/apis/{group}/{version}", version == preferred) for version in versions]
 
 
 def _legacy(answer: Mapping[str, Any], group: str, version: str, preferred: bool) -> Iterator[Resource]:
@@ -141,7 +147,7 @@ def _aggregated(
                     for entry in each.get("resources") or ()
                     if (entry.get("responseKind") or {}).get("kind")  # else there are only subresources of it
                 ]
-            except (LookupError, TypeError, AttributeError) as error:
+            except _INCOMPLETE as error:
                 failures[what] = f"its description is incomplete: {error!r}"
 
 

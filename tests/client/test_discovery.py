@@ -102,6 +102,28 @@ async def test_one_broken_group_never_blocks_the_others(problem: Any, caplog: py
     assert "broken.dev/v1 cannot be discovered" in caplog.text
 
 
+async def test_groups_that_are_described_badly_block_none_of_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    bad: list[Any] = [None, {}, {"versions": []}, {"name": "empty.dev"}, {"name": "null.dev", "versions": None}]
+    bad += [{"name": "odd.dev", "versions": [{}]}]
+    answer = {"groups": [*bad, *GROUPS["groups"]]}
+    async with talking(tree({**LEGACY, "/apis": answer})) as (_, client):
+        discovery = Discovery(client)
+        assert "kopfexamples.v1.kopf.dev" in names(await discovery.resources())
+        assert len(discovery.failures) == 5
+        assert discovery.failures["broken.dev/v1"] == "its description is incomplete: KeyError('kind')"
+    assert "odd.dev" in caplog.text
+
+
+async def test_a_group_that_names_no_preferred_version_prefers_its_first() -> None:
+    groups = {"groups": [{**GROUPS["groups"][0], "preferredVersion": None}]}  # type: ignore[dict-item]
+    async with talking(tree({**LEGACY, "/apis": groups})) as (_, client):
+        found = await Discovery(client).resources(["kopf.dev"])
+    assert {repr(each): each.preferred for each in found} == {
+        "kopfexamples.v1.kopf.dev": True,
+        "kopfexamples.v1beta1.kopf.dev": False,
+    }
+
+
 async def test_what_a_legacy_server_says_of_its_resources() -> None:
     async with talking(tree(LEGACY)) as (server, client):
         discovery = Discovery(client)
