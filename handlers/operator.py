@@ -10,7 +10,7 @@ from .._version import VERSION
 from ..client.access import load_access
 from ..client.discovery import Discovery
 from ..client.endpoint import Access, AccessSource
-from ..client.errors import AccessError, Forbidden, NotFound
+from ..client.errors import AccessError, Forbidden, MethodNotAllowed, NotFound, TooManyRequests
 from ..client.rest import Client
 from ..controller.builder import refuse_namesakes
 from ..controller.controller import Controller
@@ -268,11 +268,22 @@ async def _greet(client: Client) -> None:
     """Ask for the server's version: once, so that a server that is not there, or refuses the credentials, is told of at once."""
     try:
         await client.request("GET", "/version", retry=False, timeout=FIRST_ANSWER_SECONDS)
-    except Forbidden:
+    except (Forbidden, MethodNotAllowed, TooManyRequests):
         logger.debug("The server does not tell its version; it is asked for its resources all the same.")
     except NotFound as exc:
+        if await _serves(client):
+            return
         server = (await client.access()).server
         raise AccessError(
             f"{server} does not look like a Kubernetes API server: expected its version at /version, found {exc.code}. "
             "Check the address in the kubeconfig."
         ) from exc
+
+
+async def _serves(client: Client) -> bool:
+    """Whether a server that knows no version has resources: servers of tests, and gateways that let nothing else through, are like that."""
+    try:
+        await client.request("GET", "/apis")
+    except NotFound:
+        return False
+    return True

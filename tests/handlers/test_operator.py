@@ -15,7 +15,7 @@ from ctl.client.access import AccessError
 from ctl.client.endpoint import Access
 from ctl.client.errors import RequestError
 from ctl.handlers.execution.activities import ActivityError
-from ctl.sandbox import SandboxSettings
+from ctl.sandbox import Match, SandboxSettings
 
 from .world import DEFINITIONS, GLOBAL, KEX, Calls, World, a_world, crd, quick, rest
 
@@ -99,6 +99,27 @@ async def test_an_unreachable_server_ends_the_start_and_cleans_up(world: World, 
     with pytest.raises(RequestError):
         await world.start(access=Access(server="http://127.0.0.1:1")).ended()
     assert calls.names == ["cleanup"]
+
+
+@pytest.mark.parametrize("code", [403, 404, 405, 429])
+async def test_a_server_that_does_not_tell_its_version_is_served(world: World, calls: Calls, code: int) -> None:
+    """Servers of tests often have nothing there, and busy ones ask to come later."""
+
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(**_: Any) -> None:
+        calls("create", {})
+
+    world.sandbox.faults.answer(code, match=Match(path="^/version"), times=None)
+    async with world.running():
+        await world.create()
+        await world.handled()
+    assert calls.names == ["create"]
+
+
+async def test_a_server_without_a_version_and_resources_is_none(world: World) -> None:
+    world.sandbox.faults.answer(404, times=None)
+    with pytest.raises(AccessError, match="does not look like a Kubernetes API server"):
+        await world.start().ended()
 
 
 # Logins.
