@@ -88,7 +88,8 @@ class LeaseObject:
             if ours:
                 metadata[name] = {**(metadata.get(name) or {}), **ours}
         body.update(apiVersion=LEASES.api_version, kind=LEASES.kind)
-        body["spec"] = {**(body.get("spec") or {}), **record.spec()}
+        spec = body.get("spec")
+        body["spec"] = {**(spec if isinstance(spec, Mapping) else {}), **record.spec()}
         return body
 
     async def follow(self, changed: Callable[[Record | None], None], retry_period: float) -> None:

@@ -10,15 +10,20 @@ never two holders while clocks run at rates that differ by less than duration / 
 sleeps, and whose wall clock is set back meanwhile, has no way to know how long it slept.)
 
 A Lease that somebody deletes is not vacant to those who knew its holder: that one acts until it finds out, so they wait for the whole
-duration. Only one who begins to take part just then, and has never seen the Lease, does not know of it.
+duration. Only one who begins to take part just then, and has never seen the Lease, does not know of it. The same goes for what somebody
+edits by hand, which shows by a time of renewal that is left as it was: whoever held the lease before is waited for all the same.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 from ...runtime.clock import Instant, iso, parse
+
+RELEASED = 1.0
+"""The duration of a lease that was given back, as client-go writes it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +61,13 @@ class Record:
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any] | None) -> "Record":
         """Read the `spec` of a Lease; absent or unreadable fields have their defaults."""
-        spec = spec or {}
+        spec = spec if isinstance(spec, Mapping) else {}
         return cls(
-            holder=spec.get("holderIdentity") or "",
-            duration=float(spec.get("leaseDurationSeconds") or 0),
+            holder=str(spec.get("holderIdentity") or ""),
+            duration=_number(spec.get("leaseDurationSeconds")),
             acquired=_time(spec.get("acquireTime")),
             renewed=_time(spec.get("renewTime")),
-            transitions=int(spec.get("leaseTransitions") or 0),
+            transitions=int(_number(spec.get("leaseTransitions"))),
         )
 
     def spec(self) -> dict[str, Any]:
@@ -80,8 +85,17 @@ class Record:
 def _time(text: object) -> datetime | None:
     try:
         return parse(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
+
+
+def _number(value: object) -> float:
+    """What is above zero; 0 stands for everything else."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+    return number if number > 0 and isfinite(number) else 0.0
 
 
 def _micro(moment: datetime) -> str:
@@ -102,8 +116,10 @@ class Candidate:
         """The last record seen; None: there is no Lease."""
         # When, by the monotonic clock, the record was first seen as it is.
         self._seen = 0.0
-        # Who held the lease when it was deleted by somebody: that one may act until it finds out. None while there is a Lease.
-        self._bereft: Record | None = None
+        # Who may act for all that is known, and for how many seconds since then others wait for them.
+        self._awaited: tuple[frozenset[str], float] = (frozenset(), 0.0)
+        # The last time of a renewal that was seen, also if the Lease has been deleted since.
+        self._renewed: datetime | None = None
         # The write on its way, or whose answer was lost: the record and the moment before it was sent.
         self._sent: tuple[Record, Instant] | None = None
         # From when the lease is ours; None: it is not. Invariant: not None only if the last record known to be stored is ours.
@@ -116,20 +132,39 @@ class Candidate:
         """
         if record != self.record:
             # Its holder may have renewed it just before.
-            self._bereft = self.record if record is None else None
-            self.record = record
-            self._seen = now
+            self._take_in(record, now)
         if record is None or record.holder != self.identity:
             self._held_since = None
         elif self._sent is not None and record == self._sent[0]:
             self.confirmed()
 
+    def _take_in(self, record: Record | None, now: float) -> None:
+        """Another record is stored. One that no participant wrote takes from nobody the time in which he may act."""
+        known, longest = self._awaited
+        holders = frozenset({record.holder} if record is not None and record.holder else ())
+        duration = 0.0 if record is None else record.duration or self.rules.duration
+        if not self._is_by_hand(record):
+            self._awaited = holders, duration
+        elif holders <= known:
+            self._awaited = known, longest
+        else:
+            self._awaited = holders | known, max(duration, longest)
+        if record is not None and record.renewed is not None:
+            self._renewed = record.renewed
+        self.record, self._seen = record, now
+
+    def _is_by_hand(self, record: Record | None) -> bool:
+        """Whoever takes, renews or releases a lease writes the time; by a coarse clock that may be the same as before."""
+        if record is None or record.renewed is None:
+            return True
+        return record.renewed == self._renewed and (bool(record.holder) or record.duration != RELEASED)
+
     def vacant_in(self, now: float) -> float:
         """Seconds until the lease may be taken, for all that is known; 0 is now."""
-        record = self.record or self._bereft
-        if record is None or not record.holder or record.holder == self.identity:
+        holders, duration = self._awaited
+        if not holders - {self.identity}:
             return 0.0
-        return max(0.0, self._seen + (record.duration or self.rules.duration) - now)
+        return max(0.0, self._seen + duration - now)
 
     @property
     def acting_until(self) -> float | None:
@@ -137,8 +172,7 @@ class Candidate:
 
         None: there was nobody, or it gave the lease back. A holder by our own name counts: it is an earlier life of ours.
         """
-        record = self.record or self._bereft
-        return self._seen + self.rules.renew_deadline if record is not None and record.holder else None
+        return self._seen + self.rules.renew_deadline if self._awaited[0] else None
 
     def proposal(self, wall: datetime) -> Record:
         """The record to write in order to acquire the lease or to renew it."""
@@ -152,7 +186,7 @@ class Candidate:
         """The record to write in order to give the lease back, for others to take at once; None when it is not ours."""
         if self.record is None or self.record.holder != self.identity:
             return None
-        return Record("", 1.0, wall, wall, self.record.transitions)
+        return Record("", RELEASED, wall, wall, self.record.transitions)
 
     def sending(self, record: Record, at: Instant) -> None:
         """A proposal is about to be sent."""
@@ -163,7 +197,7 @@ class Candidate:
         assert self._sent is not None
         record, at = self._sent
         self._sent = None
-        self.record, self._seen = record, at.monotonic
+        self._take_in(record, at.monotonic)
         self._held_since = at if record.holder == self.identity else None
 
     def left(self, now: Instant) -> float:

@@ -12,6 +12,7 @@ import pytest
 from ctl.client.endpoint import Access
 from ctl.client.errors import NotFound
 from ctl.client.rest import Client, PatchKind
+from ctl.client.settings import ClientSettings
 from ctl.controller.gating.election import LEASES, Election, ElectionSettings
 from ctl.controller.gating.gates import Turn
 from ctl.controller.gating.leases import LeaseRules
@@ -121,6 +122,52 @@ async def test_a_lease_taken_by_force_is_lost_and_won_again_in_the_same_process(
         assert told == [Turn.REVOKED, Turn.OPENED]
         assert (await _spec(client))["leaseTransitions"] == 1
     assert "is held by thief" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"spec": {"holderIdentity": None}},
+        {"spec": {"holderIdentity": "b"}},
+        {"spec": {"leaseDurationSeconds": 1}},
+        {"spec": None},
+        {"spec": {"leaseDurationSeconds": 1, "renewTime": None}},
+    ],
+)
+async def test_a_leader_that_is_cut_off_is_waited_for_also_when_its_lease_is_edited_by_hand(
+    sandbox: Sandbox, client: Client, edit: dict[str, Any]
+) -> None:
+    settings = ClientSettings(user_agent="cut", error_backoffs=())
+    async with Client(Access(sandbox.url), settings) as far, taking_part(far, "a") as first:
+        await _opened(first, 1)
+        async with taking_part(client, "b") as second:
+            await asyncio.sleep(10.5)
+            sandbox.faults.refuse(match=Match(user_agent="cut"), times=None)
+            sandbox.faults.stall_watches(Match(user_agent="cut"))
+            await client.patch(LEASES, "operator", "default", edit, kind=PatchKind.MERGE)
+            while not second.is_open:
+                await asyncio.sleep(0.1)
+                assert not (first.is_open and second.is_open)
+            assert not first.is_open
+            assert (await _spec(client))["holderIdentity"] == "b"
+
+
+async def test_what_others_put_on_a_lease_stays_there(client: Client) -> None:
+    lease = {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"name": "operator", "labels": {"theirs": "x"}, "annotations": {"theirs": "y"}},
+        "spec": {"strategy": "OldestEmulationVersion", "preferredHolder": "c"},
+    }
+    await client.create(LEASES, lease, "default")
+    async with taking_part(client, "a") as election:
+        await _opened(election, 1)
+        await asyncio.sleep(5)
+    stored = (await client.get(LEASES, "operator", "default")).body()
+    assert stored["metadata"]["labels"] == {"theirs": "x", "app": "x"}
+    assert stored["metadata"]["annotations"] == {"theirs": "y", "note": "y"}
+    assert stored["spec"]["strategy"] == "OldestEmulationVersion"
+    assert stored["spec"]["preferredHolder"] == "c"
 
 
 async def test_a_deleted_lease_is_made_again(client: Client) -> None:

@@ -5,7 +5,9 @@ import itertools
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -51,7 +53,7 @@ def test_the_duration_is_the_holders_not_ours() -> None:
     candidate = Candidate("a", RULES)
     candidate.observe(Record("b", 60.0, WALL, WALL, 1), 0.0)
     assert candidate.vacant_in(0.0) == 60
-    candidate.observe(Record("c", 0.0, WALL, WALL, 1), 0.0)
+    candidate.observe(Record("c", 0.0, WALL, WALL + timedelta(seconds=1), 1), 0.0)
     assert candidate.vacant_in(0.0) == 15
 
 
@@ -311,6 +313,48 @@ def test_a_lease_that_somebody_deletes_is_not_vacant_to_those_who_knew_its_holde
     candidate.observe(Record("", 1.0, WALL, WALL, 0), 22.0)
     candidate.observe(None, 23.0)
     assert candidate.vacant_in(23.0) == 0, "it was given back before"
+
+
+def test_what_is_edited_by_hand_takes_no_time_from_who_held_the_lease() -> None:
+    held = Record("b", 15.0, WALL, WALL, 1)
+    edits = {
+        "no holder": replace(held, holder=""),
+        "a short time": replace(held, duration=1.0),
+        "an endless time": replace(held, duration=2e9),
+        "no spec": Record(),
+        "us": replace(held, holder="a"),
+        "us, at no time": replace(held, holder="a", renewed=None),
+    }
+    for what, edited in edits.items():
+        candidate = Candidate("a", RULES)
+        candidate.observe(held, 0.0)
+        candidate.observe(edited, 10.0)
+        assert candidate.vacant_in(10.0) == 15, what
+        assert candidate.acting_until == 20, what
+    candidate.observe(None, 11.0)
+    candidate.observe(Record(), 12.0)
+    assert candidate.vacant_in(12.0) == 15, "deleted, and made anew without a holder"
+    candidate.observe(Record("", 1.0, WALL, WALL + timedelta(seconds=1), 1), 13.0)
+    assert candidate.vacant_in(13.0) == 0, "released"
+
+
+def test_who_is_named_by_hand_is_waited_for_as_well() -> None:
+    leader = _leader("a")
+    assert leader.record is not None
+    leader.observe(replace(leader.record, holder="x"), 1.0)
+    assert (leader.holds(_at(1)), leader.vacant_in(1.0)) == (False, 15)
+
+
+def test_fields_that_nobody_can_read_have_their_defaults() -> None:
+    odd: list[object] = ["fifteen", [1], {}, -5, 0, None, 10**400, float("nan"), float("inf")]
+    for value in odd:
+        found = Record.from_spec({"holderIdentity": "b", "leaseDurationSeconds": value, "leaseTransitions": value})
+        assert found == Record("b"), value
+    for text in ("soon", "0001-01-01T00:00:00+14:00", 5):
+        assert Record.from_spec({"renewTime": text, "acquireTime": text}) == Record(), text
+    shapeless: list[Any] = [[], "x", 5]
+    for spec in shapeless:
+        assert Record.from_spec(spec) == Record(), spec
 
 
 def test_until_when_a_predecessor_may_have_acted() -> None:
