@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...client.errors import AlreadyExists, APIError, Conflict, NotFound, RequestError
+from ...client.errors import AccessError, AlreadyExists, APIError, Conflict, NotFound, RequestError
 from ...client.rest import Client
 from ...runtime import clock
 from ...runtime.metrics import Family, Sample
@@ -202,39 +202,49 @@ class Election:
 
     async def _take_part(self) -> None:
         while True:
+            began = _monotonic()
             try:
                 if self._owner.may_renew():
                     await self._attempt_in_time()
                     self._failing = False
-            except (APIError, RequestError, TimeoutError) as error:
+            except (APIError, RequestError, AccessError, TimeoutError) as error:
                 self._report(error)
             except Exception:
-                # A login that fails, for one: the election outlives whatever it is.
+                # The election outlives whatever it is.
                 _logger.exception("Taking part in the election of %s failed unexpectedly.", self._which)
             self._judge()
-            await self._pause()
+            await self._pause(_monotonic() - began)
 
     async def _attempt_in_time(self) -> None:
-        """What hangs must not outlive the time in which we may act, and leaves time for a second attempt where there is some."""
-        left, limit = self.left(), max(1.0, self.settings.rules.renew_deadline / 2)
-        async with asyncio.timeout(min(limit, left) if left > 0 else limit):
+        """What hangs must not outlive the time in which we may act."""
+        left = self.left()
+        async with asyncio.timeout(left if left > 0 else None):
             await self._attempt(leading=left > 0)
 
     async def _attempt(self, *, leading: bool) -> None:
         self._changed.clear()
         if not leading:
-            await self._read()
+            await self._in_time(self._read())
             if self._candidate.vacant_in(_monotonic()) > 0:
                 return
             self._note_claim()
+        before = self._candidate.record
         try:
-            await self._write(self._candidate.proposal(clock.now()))
+            await self._in_time(self._write(self._candidate.proposal(clock.now())))
         except (Conflict, AlreadyExists, NotFound):
             # Somebody was faster, or our own answer was lost: what is stored tells.
             self.slow_path += leading
-            await self._read()
+            await self._in_time(self._read())
             if leading and self.holder == self.settings.identity:
-                await self._write(self._candidate.proposal(clock.now()))
+                await self._in_time(self._write(self._candidate.proposal(clock.now())))
+            elif self._candidate.record == before:
+                # Nobody was: the namespace is missing, for one.
+                raise
+
+    async def _in_time(self, request: Awaitable[None]) -> None:
+        """One request that hangs leaves time for a second attempt; several that are merely slow have theirs each, as client-go's have."""
+        async with asyncio.timeout(max(1.0, self.settings.rules.renew_deadline / 2)):
+            await request
 
     def _note_claim(self) -> None:
         """Remember what was there before us. A claim of ours that was stored, with its answer lost, remains what it was."""
@@ -242,12 +252,13 @@ class Election:
             self._claim = Legacy(read(self._lease.annotations), self._candidate.acting_until)
             self._owner.inherit(self._claim.written)
 
-    async def _pause(self) -> None:
-        """Wait for the next attempt, or for a change of the lease that matters."""
+    async def _pause(self, taken: float) -> None:
+        """Wait for the next attempt, or for a change of the lease that matters; the last attempt has taken so many seconds."""
         rules, candidate = self.settings.rules, self._candidate
         now = clock.instant()
         if candidate.holds(now):
-            wait = min(rules.retry_period, candidate.left(now))
+            # From one sending to the next: a slow answer must not make renewals rarer.
+            wait = min(max(rules.retry_period / 10, rules.retry_period - taken), candidate.left(now))
         else:
             # Spread: not all who wait shall ask at the same moment.
             wait = rules.retry_period * (1.0 + rules.jitter * random.random())

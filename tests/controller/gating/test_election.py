@@ -201,6 +201,21 @@ async def test_without_a_server_it_stops_leading_before_others_may_and_comes_bac
             assert [turn for turn, _ in told] == [Turn.REVOKED, Turn.OPENED]
 
 
+@pytest.mark.parametrize("seconds", [3.0, 4.8])
+async def test_a_server_that_is_slow_but_answers_in_time_costs_nobody_the_lease(
+    sandbox: Sandbox, client: Client, seconds: float
+) -> None:
+    sandbox.faults.delay(seconds, match=Match(path="leases", watching=False), times=None)
+    async with taking_part(client, "a", release_on_stop=False) as election:
+        await _opened(election, 20)
+        told: list[Turn] = []
+        election.subscribe(told.append)
+        sandbox.log.clear()
+        await asyncio.sleep(60)
+        assert told == []
+        assert 10 <= len(sandbox.log.select(Match(method="PUT", path="leases"))) <= 20
+
+
 async def test_the_rules_can_be_faster(client: Client) -> None:
     rules = LeaseRules(duration=3, renew_deadline=2, retry_period=0.5)
     async with taking_part(client, "a", rules=rules, release_on_stop=False) as first:
