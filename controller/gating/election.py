@@ -7,7 +7,16 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...client.errors import AccessError, AlreadyExists, APIError, Conflict, NotFound, RequestError
+from ...client.errors import (
+    AccessError,
+    AlreadyExists,
+    APIError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    RequestError,
+    Unauthorized,
+)
 from ...client.rest import Client
 from ...runtime import clock
 from ...runtime.metrics import Family, Sample
@@ -106,6 +115,8 @@ class Election:
         self._holder: str | None = None
         # Whether the last attempt failed; and whether there was a warning of another operator.
         self._failing = self._warned = False
+        # Whether the log has said that another process has our identity.
+        self._doubled = False
 
     # The gate.
 
@@ -159,9 +170,14 @@ class Election:
         return f"election {self._which}"
 
     async def start(self) -> None:
-        """Begin to take part. Raises Forbidden when the lease may not be read, and NotFound when its namespace does not exist."""
+        """Begin to take part. Raises Unauthorized or Forbidden when the lease may not be read, and AccessError; what may pass is waited for."""
         self._loop = asyncio.get_running_loop()
-        await self._read()
+        try:
+            await self._in_time(self._read())
+        except (Unauthorized, Forbidden):
+            raise
+        except (APIError, RequestError, TimeoutError) as error:
+            self._report(error)
         self._tasks.spawn(self._take_part(), name="lease")
         self._tasks.spawn(self._lease.follow(self._heard, self.settings.rules.retry_period), name="watch")
 
@@ -300,6 +316,14 @@ class Election:
     async def _read(self) -> None:
         self._candidate.observe(await self._lease.read(), _monotonic())
         self._compare()
+        if self._candidate.is_doubled and not self._doubled:
+            self._doubled = True
+            _logger.error(
+                "Another process takes part in the election of %s as %s too, and both lead. An identity must be nobody else's: give "
+                "each replica its own (settings.leadership.identity), or none, for one with a random part.",
+                self._which,
+                self.settings.identity,
+            )
 
     async def _write(self, record: Record) -> None:
         self._candidate.sending(record, clock.instant())

@@ -185,7 +185,7 @@ class Leadership:
         return f"leadership {self.settings.namespace}/{self.settings.name}"
 
     async def start(self) -> None:
-        """Begin to take part. Raises Forbidden when the lease may not be read, and NotFound when its namespace does not exist."""
+        """Begin to take part. Raises Unauthorized or Forbidden when the lease may not be read, and AccessError; what may pass is waited for."""
         home = asyncio.get_running_loop()
         source: Access | AccessSource = self._access
         pulse: Pulse | None = None

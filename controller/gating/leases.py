@@ -14,6 +14,7 @@ duration. Only one who begins to take part just then, and has never seen the Lea
 edits by hand, which shows by a time of renewal that is left as it was: whoever held the lease before is waited for all the same.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -122,6 +123,10 @@ class Candidate:
         self._renewed: datetime | None = None
         # The write on its way, or whose answer was lost: the record and the moment before it was sent.
         self._sent: tuple[Record, Instant] | None = None
+        # The times of renewal that we have written of late: each may turn out to be stored after its answer was lost.
+        self._written: deque[datetime | None] = deque(maxlen=20)
+        self.is_doubled = False
+        """Whether somebody else was seen to renew the lease under our identity while it was ours."""
         # From when the lease is ours; None: it is not. Invariant: not None only if the last record known to be stored is ours.
         self._held_since: Instant | None = None
 
@@ -131,6 +136,8 @@ class Candidate:
         A lost answer is found out here: if our write is what is stored, it succeeded when it was sent.
         """
         if record != self.record:
+            if record is not None and record.holder == self.identity and self._held_since is not None:
+                self.is_doubled |= record.renewed not in self._written and not self._is_by_hand(record)
             # Its holder may have renewed it just before.
             self._take_in(record, now)
         if record is None or record.holder != self.identity:
@@ -191,6 +198,7 @@ class Candidate:
     def sending(self, record: Record, at: Instant) -> None:
         """A proposal is about to be sent."""
         self._sent = (record, at)
+        self._written.append(record.renewed)
 
     def confirmed(self) -> None:
         """The server has stored what was sent last: the lease is ours from the moment before the sending."""

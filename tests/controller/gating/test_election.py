@@ -254,3 +254,50 @@ async def test_a_release_outlives_a_moment_of_trouble(sandbox: Sandbox, client: 
         sandbox.faults.answer(503, match=Match(path="leases"), times=3)
         await election.stop(5)
     assert (await _spec(client))["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_a_server_that_fails_at_the_first_look_is_waited_for(
+    sandbox: Sandbox, client: Client, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    sandbox.faults.answer(code, match=Match(path="leases"), times=2)
+    async with taking_part(client, "a") as election:
+        await _opened(election, 10)
+    assert len([line for line in caplog.messages if "could not be read or written" in line]) == 1
+
+
+async def test_a_namespace_that_is_gone_is_reported_once_and_waited_for(
+    sandbox: Sandbox, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = sandbox.faults.answer(404, "NotFound", match=Match(method="POST", path="leases"), times=None)
+    async with taking_part(client, "a") as election:
+        await asyncio.sleep(60)
+        assert not election.is_open
+        assert len(sandbox.log.select(Match(path="leases", watching=False))) < 70
+        assert len([line for line in caplog.messages if "NotFound" in line and "POST" in line]) == 1
+        sandbox.faults.rules.remove(rule)
+        await _opened(election, 10)
+
+
+async def test_two_with_the_same_identity_are_told_of(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    async with taking_part(client, "a") as first:
+        await _opened(first, 1)
+        await asyncio.sleep(1)
+        async with taking_part(client, "a"):
+            await asyncio.sleep(30)
+    lines = [line for line in caplog.messages if line.startswith("Another process takes part")]
+    assert 1 <= len(lines) <= 2
+
+
+async def test_lost_answers_are_not_taken_for_another_process(
+    sandbox: Sandbox, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with taking_part(client, "a") as election:
+        await _opened(election, 1)
+        for _ in range(5):
+            sandbox.faults.lose_answer(match=Match(method="PUT", path="leases"), times=3)
+            await asyncio.sleep(20)
+        await client.patch(LEASES, "operator", "default", {"spec": {"leaseDurationSeconds": 3}}, kind=PatchKind.MERGE)
+        await asyncio.sleep(5)
+        assert election.is_open
+    assert "Another process" not in caplog.text
