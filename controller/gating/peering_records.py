@@ -28,6 +28,8 @@ _logger = logging.getLogger("ctl.peering")
 
 WRITE_SECONDS = 10.0
 """How long one writing may take."""
+REMOVAL_PAUSE = 10.0
+"""For how many seconds the records of the dead are left alone where removing them has failed."""
 AT_ONCE = 8
 """How many objects are written to at the same time."""
 _RETRIES = Backoff(initial=1.0, cap=5.0, jitter=0.5)
@@ -107,6 +109,8 @@ class Announcer:
         self._present: set[Spot] = set()
         self._denied: set[Spot] = set()
         self._removing: set[tuple[Spot, str]] = set()
+        # From when on records of others may be removed again, by the time of the loop.
+        self._removable_from: dict[Spot, float] = {}
         # Where the last writing failed: that is told once.
         self._failing: set[Spot] = set()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -178,14 +182,16 @@ class Announcer:
         _logger.debug("Keep-alive in %r %s: %s.", self._options.name, where, "ok" if exists else "not found")
 
     async def remove(self, spot: Spot, identities: Iterable[str]) -> None:
-        """Take the records of others out; what fails is tried again when they are seen again."""
+        """Take the records of others out; what fails is tried again when they are seen again, after a pause."""
         due = {identity for identity in identities if (spot, identity) not in self._removing}
-        if not due or spot in self._denied or not self._is_leading():
+        now = asyncio.get_running_loop().time()
+        if not due or spot in self._denied or not self._is_leading() or now < self._removable_from.get(spot, now):
             return
         marks = {(spot, identity) for identity in due}
         self._removing |= marks
         try:
-            await self._write(spot, dict.fromkeys(sorted(due)))
+            if await self._write(spot, dict.fromkeys(sorted(due))) is None:
+                self._removable_from[spot] = now + REMOVAL_PAUSE
         finally:
             self._removing -= marks
 

@@ -484,6 +484,24 @@ async def test_errors_of_the_server_are_outlived(ground: Ground) -> None:
         assert peering.is_open
 
 
+async def test_dead_records_that_cannot_be_removed_are_not_tried_at_each_event(ground: Ground) -> None:
+    dead = {"lifetime": 10, "lastseen": (clock.now() - timedelta(hours=1)).isoformat()}
+    rule = ground.sandbox.faults.answer(500, match=Match(method="PATCH", user_agent="ctl/"), times=None)
+    async with ground.taking_part("a") as peering:
+        assert peering.is_open
+        ground.sandbox.log.clear()
+        await ground.write({f"dead-{number}": dead for number in range(50)})
+        for number in range(300):
+            await ground.write({"note": number})
+            await asyncio.sleep(0.2)
+        assert len(ground.sandbox.log.select(Match(method="PATCH", user_agent="ctl/"))) < 40
+        ground.sandbox.faults.rules.remove(rule)
+        await asyncio.sleep(11)
+        await ground.write({"note": "the last"})
+        await asyncio.sleep(1)
+        assert set(ground.records()) == {"a", "note"}
+
+
 async def test_the_end_is_bounded_when_the_server_does_not_answer(
     ground: Ground, caplog: pytest.LogCaptureFixture
 ) -> None:
