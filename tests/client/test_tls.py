@@ -216,15 +216,15 @@ async def test_a_silent_server_does_not_hold_a_connection_that_is_given_up(tmp_p
                 frozen.set()
         else:
             late = ending == "an answer that comes too late"
-            sent = asyncio.create_task(client.request("GET", "/x", timeout=2 if late else None))
+            sent = asyncio.create_task(client.request("GET", "/x", timeout=3 if late else None))
             await asyncio.wait_for(arrived.wait(), 10)
             frozen.set()
             if not late:
                 sent.cancel()
             with pytest.raises((RequestError, asyncio.CancelledError)):
                 await sent
-        # A tenth of the 30 seconds for which a goodbye would be awaited.
-        await asyncio.wait_for(left.wait(), 3)
+        # Half of the 30 seconds for which a goodbye would be awaited.
+        await asyncio.wait_for(left.wait(), 15)
 
 
 @pytest.mark.parametrize(
