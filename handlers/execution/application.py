@@ -184,11 +184,15 @@ class Writer:
             patch.fns[:] = [_status_of(list(patch.fns), self.logger)] if endpoint == MAIN else []
         return latest
 
-    async def _look_again(self, base: Object, exc: Exception) -> Object | None:
-        """The object after a write that has a question left."""
+    async def _look_again(self, base: Object, exc: APIError | RequestError) -> Object | None:
+        """The object after a write that is perhaps for another version, or applied; raises the refusal where it is neither."""
+        if not _is_open(exc):
+            raise exc
         found = await self.read(base)
         if isinstance(exc, RequestError):
             await asyncio.sleep(BREATH)
+        if isinstance(exc, Invalid) and found is not None and found.resource_version == base.resource_version:
+            raise exc  # not for the version: the server will never take it
         return found
 
     async def _apply_part(
@@ -199,13 +203,9 @@ class Writer:
         try:
             return await self._send(base, _guarded(base, part), PatchKind.JSON, subresource), None
         except (APIError, RequestError) as exc:
-            if not _is_open(exc):
-                raise
             found = await self._look_again(base, exc)
             if found is None or (is_outcome_unknown(exc) and _holds(found, base, part)):
                 return found, None
-            if isinstance(exc, Invalid) and found.resource_version == base.resource_version:
-                raise  # not for the version: the server will never take it
             self.logger.debug("Could not apply the patch in full due to conflicts; it will be tried again: %s", exc)
             return found, exc
 
@@ -284,12 +284,8 @@ class Writer:
                 await self._missed(latest, exc)
                 return None
             except (APIError, RequestError) as exc:
-                if not _is_open(exc):
-                    raise
-                version, refused = latest.resource_version, exc
+                refused = exc
                 latest = await self._look_again(latest, exc)
-                if isinstance(exc, Invalid) and latest is not None and latest.resource_version == version:
-                    raise  # not for the version: the server will never take it
         raise _exhausted(f"The finalizers of {self.resource!r} {base.key} could not be changed", refused)
 
 
