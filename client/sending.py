@@ -25,6 +25,7 @@ MAX_LOGINS = 5
 class _Pass(msgspec.Struct):
     """What one exchange is let in with."""
 
+    # Not what it holds: credentials, or a secret, may be among it.
     __repr__ = object.__repr__
 
     access: Access

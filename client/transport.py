@@ -39,6 +39,7 @@ _FAILURES = (aiohttp.ClientError, OSError, RuntimeError)
 class Request(msgspec.Struct):
     """One HTTP exchange. `path` is relative to the server and may have a query. It is not changed once it is under way."""
 
+    # Not what it holds: credentials, or a secret, may be among it.
     __repr__ = object.__repr__
 
     method: str
@@ -56,6 +57,7 @@ class Request(msgspec.Struct):
 class Answer(msgspec.Struct):
     """What came back: any status."""
 
+    # Not what it holds: credentials, or a secret, may be among it.
     __repr__ = object.__repr__
 
     status: int

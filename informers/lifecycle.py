@@ -98,7 +98,7 @@ class Lifecycle:
     """The state machine of one reflector.
 
     Invariants: `version` is None until a list was completed and when one is needed; `_continue` is set only between two
-    pages of one list; `_delay` is set only after a failure, until `next` has handed it out.
+    pages of one list; `_delay` is set only after a failure, or for a pause between watches, until `next` has handed it out.
     """
 
     def __init__(self, settings: InformerSettings, now: float) -> None:

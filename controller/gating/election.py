@@ -115,8 +115,6 @@ class Election:
         self._holder: str | None = None
         # Whether the last attempt failed; and whether there was a warning of another operator.
         self._failing = self._warned = False
-        # Whether the log has said that another process has our identity.
-        self._doubled = False
 
     # The gate.
 
@@ -314,10 +312,10 @@ class Election:
     # The Lease.
 
     async def _read(self) -> None:
-        self._candidate.observe(await self._lease.read(), _monotonic())
+        record, told = await self._lease.read(), self._candidate.is_doubled
+        self._candidate.observe(record, _monotonic())
         self._compare()
-        if self._candidate.is_doubled and not self._doubled:
-            self._doubled = True
+        if self._candidate.is_doubled and not told:
             _logger.error(
                 "Another process takes part in the election of %s as %s too, and both lead. An identity must be nobody else's: give "
                 "each replica its own (settings.leadership.identity), or none, for one with a random part.",
