@@ -9,6 +9,7 @@ from ctl.client.lists import decode_page
 from ctl.client.objects import Object
 from ctl.client.watch import WatchStream
 
+from .test_watch import Given
 from .wireserver import pod
 
 
@@ -22,17 +23,6 @@ def page(*items: bytes) -> bytes:
     return (
         b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[' + b",".join(items) + b"]}"
     )
-
-
-class Given:
-    cut = False
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    async def chunk(self, idle_timeout: float | None) -> bytes:
-        data, self.data = self.data, b""
-        return data
 
 
 @pytest.mark.parametrize("levels", [1, 90, 100, 110, 400, 5000, 50_000])
