@@ -21,6 +21,7 @@ from yarl import URL
 from .endpoint import Access, Grant
 from .errors import AccessError, RequestError, StreamStalled
 from .metrics import ClientMetrics
+from .route import READ_BUFFER, Route
 from .settings import ClientSettings
 from .tls import Contexts
 
@@ -29,6 +30,8 @@ Channel = Literal["request", "watch", "renewal"]
 
 KEEPALIVE = 30.0
 """How long an idle connection is kept: shorter than servers (90 s) and load balancers (60 s) keep it."""
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _NO_LIMIT = nullcontext()
 
@@ -167,11 +170,13 @@ class Transport:
         # Requests wait here and not for the library's connections, which would tell of each step, and search twice in the end.
         self._turns = asyncio.Semaphore(settings.connections) if settings.connections else _NO_LIMIT
         self._sessions: dict[Channel, aiohttp.ClientSession] = {}
+        self._routes: dict[Channel, Route] = {}
         self._closed = False
 
     async def close(self) -> None:
         """Close all connections; streams that are still open end."""
         self._closed = True
+        self._routes.clear()
         sessions = list(self._sessions.values())
         self._sessions.clear()
         for session in sessions:
@@ -186,18 +191,16 @@ class Transport:
             # A session of somebody else's has limits of its own.
             turns = self._turns if request.channel == "request" and access.session is None else _NO_LIMIT
             async with asyncio.timeout(request.timeout), turns:
-                response = await self._begin(request, access, grant, sent)
-                # At the end, or when it fails, the library gives the connection back by itself.
-                body = await response.read()
+                answer, host = await self._exchange(request, access, grant, sent)
         except BaseException as error:
             sent.hang_up()
             if not isinstance(error, _FAILURES):
                 raise
-            self._metrics.count(None, request.method, _authority(access.server), time() - began)
+            self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
             self._fail(error, request, access, sent)
-        self._metrics.count(response.status, request.method, _host(response, access), time() - began)
-        self._metrics.bytes_received += len(body)
-        return Answer(response.status, response.headers, body)
+        self._metrics.count(answer.status, request.method, host, time() - began)
+        self._metrics.bytes_received += len(answer.body)
+        return answer
 
     @asynccontextmanager
     async def open(self, request: Request, access: Access, grant: Grant) -> AsyncIterator[Stream]:
@@ -212,7 +215,7 @@ class Transport:
                 async with asyncio.timeout(request.timeout):
                     response = await self._begin(request, access, grant, sent)
             except _FAILURES as error:
-                self._metrics.count(None, request.method, _authority(access.server), time() - began)
+                self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
                 self._fail(error, request, access, sent)
             self._metrics.count(response.status, request.method, _host(response, access), time() - began)
             yield Stream(response, what, self._metrics)
@@ -220,6 +223,38 @@ class Transport:
             if response is not None:
                 response.close()
             sent.hang_up()
+
+    async def _exchange(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> tuple[Answer, str]:
+        """The answer, and who gave it."""
+        route = self._route(request, access, grant)
+        if route is not None:
+            _under_way.set(sent)
+            headers = (*request.headers.items(), *grant.headers)
+            status, told, body = await route.exchange(
+                request.method, request.path, headers, request.body, _limited(request.connect_timeout)
+            )
+            # The library follows a read that is sent elsewhere.
+            if request.method != "GET" or status not in REDIRECTS:
+                return Answer(status, told, body), _parsed(access.server).authority
+        response = await self._begin(request, access, grant, sent)
+        # At the end, or when it fails, the library gives the connection back by itself.
+        body = await response.read()
+        return Answer(response.status, response.headers, body), _host(response, access)
+
+    def _route(self, request: Request, access: Access, grant: Grant) -> Route | None:
+        """The short way for a request, if it can take one."""
+        if access.session is not None or access.proxy is not None or access.trust_env or self._settings.trust_env:
+            return None
+        context = self._context(access, grant) if _parsed(access.server).scheme == "https" else None
+        route = self._routes.get(request.channel)
+        if route is None or not route.leads(access, context):
+            usual = {"User-Agent": self._settings.user_agent}
+            if not access.compression:
+                usual["Accept-Encoding"] = "identity"
+            connector = self._session(request.channel).connector
+            assert connector is not None  # the session is open
+            route = self._routes[request.channel] = Route(access, context, connector, usual)
+        return route if route.takes(request.method, request.path) else None
 
     def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Awaitable[aiohttp.ClientResponse]:
         url = URL(access.server + request.path, encoded=True)
@@ -253,8 +288,10 @@ class Transport:
             )
         if url.scheme != "https":
             return {"proxy": proxy}
-        context = self._contexts.get(access, grant, asyncio.get_running_loop().time())
-        return {"proxy": proxy, "ssl": context, "server_hostname": access.tls.server_name}
+        return {"proxy": proxy, "ssl": self._context(access, grant), "server_hostname": access.tls.server_name}
+
+    def _context(self, access: Access, grant: Grant) -> SSLContext:
+        return self._contexts.get(access, grant, asyncio.get_running_loop().time())
 
     def _session(self, channel: Channel) -> aiohttp.ClientSession:
         if self._closed:
@@ -264,13 +301,13 @@ class Transport:
             session = self._sessions[channel] = aiohttp.ClientSession(
                 connector=_Connector(limit=0, keepalive_timeout=KEEPALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=2**18,
+                read_bufsize=READ_BUFFER,
             )
         return session
 
     def _fail(self, error: Exception, request: Request, access: Access, sent: _Sent) -> NoReturn:
         what = f"{request.method} {access.server}{request.path}"
-        host = _authority(access.server)
+        host = _parsed(access.server).authority
         maybe = sent.maybe or (access.session is not None and not isinstance(error, aiohttp.ClientConnectorError))
         if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)):
             reason = getattr(error, "certificate_error", None) or _plainly(error)
@@ -309,13 +346,13 @@ def _limited(connect: float | None) -> aiohttp.ClientTimeout:
 
 
 @lru_cache(maxsize=16)
-def _authority(server: str) -> str:
-    return URL(server).authority
+def _parsed(server: str) -> URL:
+    return URL(server)
 
 
 def _host(response: aiohttp.ClientResponse, access: Access) -> str:
     """Who has answered."""
-    return response.url.authority if response.history else _authority(access.server)
+    return response.url.authority if response.history else _parsed(access.server).authority
 
 
 def _environment_proxy(url: URL) -> str | None:

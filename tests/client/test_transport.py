@@ -103,7 +103,7 @@ async def test_redirects_that_lead_nowhere_are_one_message(where: str, found: st
             RequestError, match=rf"/pods/a: the server sends the request on {found}\. Check its address in "
         ):
             await client.get(PODS, "a", "ns")
-        assert len(server.seen) <= 10
+        assert len(server.seen) <= 11
 
 
 async def test_an_answer_that_cannot_be_read_is_one_line() -> None:

@@ -1,0 +1,103 @@
+"""The short way to a server: exchanges over connections of the HTTP library, without what its sessions do for each request.
+
+A session prepares each request as if it were the first of its kind, which takes half of what the whole request does. The rest
+stays the library's: connections and their pool, names and TLS, the reading of answers and their compression.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from ssl import SSLContext
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+from .endpoint import Access
+
+Headers = tuple[tuple[str, str], ...]
+
+READ_BUFFER = 2**18
+
+_HEADS = 32
+"""Of how many sets of headers the text is kept; renewed credentials make new ones."""
+
+_is_method = re.compile(r"[A-Z]+").fullmatch
+_is_target = re.compile(r"/[!-\"$-~]*").fullmatch
+_breaks = re.compile(r"[\r\n\0]").search
+
+
+class Route:
+    """The way to the server of one access, with one TLS context; no proxy, no redirects.
+
+    `headers` are sent with each request that has none of these names itself. Belongs to the running loop.
+    """
+
+    def __init__(
+        self, access: Access, context: SSLContext | None, connector: aiohttp.BaseConnector, headers: Mapping[str, str]
+    ) -> None:
+        self._access = access
+        self._context = context
+        self._connector = connector
+        url = URL(f"{access.server}/", encoded=True)
+        self._prefix = url.raw_path.removesuffix("/")
+        # What connections are asked for with; and the headers that the library would have added.
+        self._request = aiohttp.ClientRequest(
+            "GET",
+            url,
+            headers=headers,
+            loop=asyncio.get_running_loop(),
+            ssl=True if context is None else context,
+            server_hostname=access.tls.server_name,
+        )
+        self._heads: dict[Headers, bytes] = {}
+
+    def leads(self, access: Access, context: SSLContext | None) -> bool:
+        """Whether this is the way for that access."""
+        return self._access is access and self._context is context
+
+    def takes(self, method: str, path: str) -> bool:
+        """Whether such a request can go this way: one that needs neither an error of the library nor its quoting."""
+        return _is_method(method) is not None and _is_target(self._prefix + path) is not None
+
+    async def exchange(
+        self, method: str, path: str, headers: Headers, body: bytes | None, limits: aiohttp.ClientTimeout
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request and read its whole answer: status, headers, body. Raises what the library does."""
+        head = self._heads.get(headers) or self._head(headers)
+        length = b"" if body is None and method in {"GET", "HEAD"} else b"Content-Length: %d\r\n" % len(body or b"")
+        connection = await self._connector.connect(self._request, [], limits)
+        try:
+            protocol, transport = connection.protocol, connection.transport
+            if protocol is None or transport is None:
+                raise aiohttp.ServerDisconnectedError
+            protocol.set_response_params(
+                skip_payload=method == "HEAD", read_until_eof=True, auto_decompress=True, read_bufsize=READ_BUFFER
+            )
+            target = f"{method} {self._prefix}{path} ".encode("ascii")
+            transport.write(b"%b%b%b\r\n%b" % (target, head, length, body or b""))
+            message, payload = await protocol.read()
+            while 100 <= message.code < 200 and message.code != 101:
+                message, payload = await protocol.read()
+            answer = message.code, message.headers, await payload.read()
+        except HttpProcessingError as error:
+            connection.close()
+            raise aiohttp.ClientPayloadError(f"{error.code}, {error.message}") from error
+        except BaseException:
+            connection.close()
+            raise
+        connection.release()
+        return answer
+
+    def _head(self, headers: Headers) -> bytes:
+        """What stands between the target of a request and the length of its body."""
+        given = {name.lower() for name, _ in headers}
+        usual = [(name, value) for name, value in self._request.headers.items() if name.lower() not in given]
+        lines = [f"{name}: {value}" for name, value in (*usual, *headers)]
+        if any(map(_breaks, lines)):
+            raise ValueError("A header of a request has a line break or a null byte in it; it is not sent.")
+        head = "\r\n".join(["HTTP/1.1", *lines, ""]).encode()
+        if len(self._heads) >= _HEADS:
+            self._heads.clear()
+        self._heads[headers] = head
+        return head
