@@ -95,8 +95,9 @@ def events(objects: str, changes: str, url: str) -> None:
             if seen["listed"] == count:
                 mark("listed")
         else:
-            mark("live")
             seen["live"] += 1
+            if seen["live"] == 1:
+                mark("live")
             if seen["live"] == total:
                 mark("done")
                 stop()
