@@ -26,7 +26,7 @@ class Ending(Enum):
     TERMINAL = "terminal"
     """It raised TerminalError."""
     CUT = "cut"
-    """It was cancelled from outside: the gate was closed on it, or the controller is stopping."""
+    """It was cancelled from outside (the gate was closed on it, the controller is stopping), or has cancelled itself."""
 
 
 class Requeue(Enum):
@@ -35,7 +35,8 @@ class Requeue(Enum):
     NO = "no"
     AFTER = "after"
     BACK_OFF = "back off"
-    AT_ONCE = "at once"
+    SOON = "soon"
+    """Not at once: an attempt that cancels itself cannot be told from one that was cut, and would do so again, for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ TABLE: dict[Ending, Settlement] = {
     ),
     Ending.CUT: Settlement(
         forget=False,
-        requeue=Requeue.AT_ONCE,
+        requeue=Requeue.SOON,
         label=None,
         level=logging.INFO,
         text="The attempt was cut short and will be repeated.",

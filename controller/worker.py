@@ -22,6 +22,9 @@ K = TypeVar("K", bound=Hashable)
 _DONE = TABLE[Ending.DONE]
 _NOTED = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.DEFERRED})
 
+SOON = 1.0
+"""After how many seconds an attempt that was cut short is made again."""
+
 RETRY, AFTER, RESUMED = Reason("retry"), Reason("after"), Reason("resumed")
 
 
@@ -173,10 +176,10 @@ class Worker(Generic[K]):
         if requeue is Requeue.BACK_OFF:
             self.notes.wants_later(key, RETRY)
             return self._queue.add_rate_limited(key, priority=priority)
-        if requeue is Requeue.AT_ONCE:
+        if requeue is Requeue.SOON:
             self.notes.wants_later(key, RESUMED)
-            self._queue.add(key, priority=priority)
-            return 0.0
+            self._queue.add_after(key, SOON, priority=priority)
+            return SOON
         assert result is not None
         assert result.after is not None
         self.notes.wants_later(key, AFTER if result.error is None else RETRY)

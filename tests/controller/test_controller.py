@@ -230,6 +230,23 @@ async def test_a_cancellation_that_nobody_asked_for_is_an_error_and_the_key_is_n
     assert controller.metrics.errors == 1
 
 
+async def test_an_attempt_that_cancels_itself_is_not_made_again_without_a_pause() -> None:
+    times: list[float] = []
+
+    async def reconcile(_: str, __: Attempt[str]) -> None:
+        times.append(asyncio.get_running_loop().time())
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    controller: Controller[str] = Controller("test", reconcile, queue=_queue())
+    async with running(controller):
+        controller.queue.add("a")
+        await asyncio.sleep(3.5)
+    assert [time - times[0] for time in times] == pytest.approx([0, 1, 2, 3])
+
+
 async def test_an_event_during_the_backoff_waits_for_its_end_unless_it_is_urgent(feed: Any, obj: Make) -> None:
     log = Log(ValueError(), ValueError())
     controller: Controller[Key] = Controller("test", log, queue=_queue())

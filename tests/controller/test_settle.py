@@ -40,7 +40,7 @@ def test_every_ending_is_settled() -> None:
         (Ending.FAILED, False, Requeue.BACK_OFF, "error"),
         (Ending.TIMED_OUT, False, Requeue.BACK_OFF, "error"),
         (Ending.TERMINAL, True, Requeue.NO, "error"),
-        (Ending.CUT, False, Requeue.AT_ONCE, None),
+        (Ending.CUT, False, Requeue.SOON, None),
     ],
 )
 def test_the_table(ending: Ending, forget: bool, requeue: Requeue, label: str | None) -> None:
