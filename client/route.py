@@ -93,7 +93,8 @@ class Route:
         """What stands between the target of a request and the length of its body."""
         given = {name.lower() for name, _ in headers}
         usual = [(name, value) for name, value in self._request.headers.items() if name.lower() not in given]
-        lines = [f"{name}: {value}" for name, value in (*usual, *headers)]
+        # The length is that of the body, whatever somebody copied from elsewhere.
+        lines = [f"{name}: {value}" for name, value in (*usual, *headers) if name.lower() != "content-length"]
         if any(map(_breaks, lines)):
             raise ValueError("A header of a request has a line break or a null byte in it; it is not sent.")
         head = "\r\n".join(["HTTP/1.1", *lines, ""]).encode()

@@ -90,6 +90,13 @@ async def test_a_header_that_would_be_two_is_not_sent(end: str) -> None:
     assert server.seen == []
 
 
+async def test_the_length_is_that_of_the_body() -> None:
+    async with talking(replies((200, pod()))) as (server, client):
+        for length in ("3", "30"):
+            await client.request("POST", "/x", body=b"12345", headers={"content-Length": length})
+    assert [(seen.body, seen.headers["content-length"]) for seen in server.seen] == [(b"12345", "5")] * 2
+
+
 async def test_what_comes_before_an_answer_is_passed_over() -> None:
     async def behave(seen: Seen, wire: Wire) -> None:
         wire.writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
