@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ssl import SSLContext
 
 import aiohttp
+from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
@@ -19,12 +20,22 @@ Headers = tuple[tuple[str, str], ...]
 
 READ_BUFFER = 2**18
 
+_LONG = 2**16
+"""Bodies beyond that may be refused before they have been read."""
+
 _HEADS = 32
 """Of how many sets of headers the text is kept; renewed credentials make new ones."""
 
 _is_method = re.compile(r"[A-Z]+").fullmatch
 _is_target = re.compile(r"/[!-\"$-~]*").fullmatch
 _breaks = re.compile(r"[\r\n\0]").search
+
+
+def drop(connection: Connection) -> None:
+    """End a connection at once, with what has not been sent."""
+    if connection.transport is not None:
+        connection.transport.abort()
+    connection.close()
 
 
 class Route:
@@ -86,7 +97,11 @@ class Route:
         except BaseException:
             connection.close()
             raise
-        connection.release()
+        if len(body or b"") > _LONG and answer[0] >= 300:
+            # What has not been read of it would stand before the next request.
+            drop(connection)
+        else:
+            connection.release()
         return answer
 
     def _head(self, headers: Headers) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 
 from ctl.client.calls import PatchKind
 from ctl.client.endpoint import Access, Constant
-from ctl.client.errors import AccessError, LostAnswer, RequestError
+from ctl.client.errors import AccessError, APIError, LostAnswer, RequestError
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 
@@ -164,6 +164,32 @@ async def test_an_answer_that_is_no_http_is_lost(junk: bytes) -> None:
         with pytest.raises(LostAnswer):
             await client.request("POST", "/x")
     assert server.connections == 2
+
+
+async def test_a_body_that_is_refused_unread_stands_before_no_other_request() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        served.append(task)
+        head = await reader.readuntil(b"\r\n\r\n")
+        code = 413 if head.startswith(b"POST") else 200
+        writer.write(b"HTTP/1.1 %d Said\r\nContent-Length: 2\r\n\r\n{}" % code)
+        await asyncio.wait_for(over.wait(), 60)
+        writer.close()
+
+    over = asyncio.Event()
+    served: list[asyncio.Task[Any]] = []
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024) as listener:
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        async with Client(Access(url), replace(QUICK, error_backoffs=())) as client:
+            with pytest.raises(APIError, match="413"):
+                await client.request("POST", "/x", body=b"x" * 20_000_000)
+            try:
+                assert await client.request("GET", "/y") == b"{}"
+            finally:
+                over.set()
+                await asyncio.gather(*served, return_exceptions=True)
+    assert len(served) == 2
 
 
 async def test_an_answer_longer_than_a_buffer_comes_whole() -> None:
