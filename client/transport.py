@@ -12,16 +12,18 @@ from contextvars import ContextVar
 from functools import lru_cache
 from ssl import SSLContext
 from typing import Any, Literal, NoReturn, TypedDict
+from weakref import WeakSet
 
 import aiohttp
 import msgspec
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
 from .endpoint import Access, Grant
 from .errors import AccessError, RequestError, StreamStalled
 from .metrics import ClientMetrics
-from .route import READ_BUFFER, Route
+from .route import READ_BUFFER, Route, drop
 from .settings import ClientSettings
 from .tls import Contexts
 
@@ -144,10 +146,22 @@ _under_way: ContextVar[_Sent | None] = ContextVar("request", default=None)
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Gives connections to the requests of this module, and notes that. (Traces of the library would tell it too, for four times the price.)"""
+    """Gives connections to the requests of this module, and notes that. (Traces of the library would tell it too, for four times the price.)
+
+    What the server has said without being asked, over a connection that was idle, is the answer to no request.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._used: WeakSet[ResponseHandler] = WeakSet()
 
     async def connect(self, *args: Any, **kwargs: Any) -> Connection:
         connection = await super().connect(*args, **kwargs)
+        while (protocol := connection.protocol) is not None and protocol in self._used and protocol.should_close:
+            drop(connection)
+            connection = await super().connect(*args, **kwargs)
+        if protocol is not None:
+            self._used.add(protocol)
         sent = _under_way.get()
         if sent is not None:
             try:

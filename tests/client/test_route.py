@@ -166,6 +166,30 @@ async def test_an_answer_that_is_no_http_is_lost(junk: bytes) -> None:
     assert server.connections == 2
 
 
+@pytest.mark.parametrize("settings", [QUICK, TRUSTING], ids=["ours", "the library's"])
+async def test_what_a_server_says_without_being_asked_is_the_answer_to_nothing(
+    settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As load balancers do with a connection that is idle."""
+    monkeypatch.delenv("http_proxy", raising=False)
+    wires: list[Wire] = []
+
+    async def behave(seen: Seen, wire: Wire) -> None:
+        wires.append(wire)
+        await wire.reply(200, pod(seen.path.rpartition("/")[2]))
+
+    async with talking(behave, settings) as (server, client):
+        for name in "abc":
+            assert (await client.get(PODS, name, "ns")).name == name
+            transport: Any = client._sender._transport
+            ((idle, _),) = next(iter(transport._sessions["request"].connector._conns.values()))
+            await wires[-1].reply(200, pod("stale"))
+            async with asyncio.timeout(10):
+                while not idle.should_close:  # noqa: ASYNC110 - what has arrived is seen from outside only
+                    await asyncio.sleep(0.001)
+    assert (len(server.seen), server.connections) == (3, 3)
+
+
 async def test_a_body_that_is_refused_unread_stands_before_no_other_request() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
