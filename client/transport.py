@@ -346,12 +346,7 @@ class Transport:
                 f"{what}: the server sends the request on {where}. Check its address in {access.origin}.", sent=True
             ) from error
         self._metrics.lost_answers += 1
-        found = (
-            "none came in time"
-            if isinstance(error, TimeoutError)
-            else (" ".join(str(error).split()) or type(error).__name__)
-        )
-        raise RequestError(f"{what}: the answer was lost: {found}.", sent=True) from error
+        raise RequestError(f"{what}: the answer was lost: {_lost(error)}.", sent=True) from error
 
 
 @lru_cache(maxsize=16)
@@ -373,6 +368,16 @@ def _environment_proxy(url: URL) -> str | None:
     if urllib.request.proxy_bypass(url.host or ""):
         return None
     return urllib.request.getproxies().get(url.scheme)
+
+
+def _lost(error: Exception) -> str:
+    """What became of an answer, in one line."""
+    if isinstance(error, TimeoutError):
+        return "none came in time"
+    if isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str):
+        # It is the half of the headers that has come.
+        return "Server disconnected"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _plainly(error: Exception) -> str:

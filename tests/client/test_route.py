@@ -166,6 +166,16 @@ async def test_an_answer_that_is_no_http_is_lost(junk: bytes) -> None:
     assert server.connections == 2
 
 
+async def test_headers_that_end_in_the_middle_are_no_part_of_the_message() -> None:
+    async def behave(seen: Seen, wire: Wire) -> None:
+        wire.writer.write(b"HTTP/1.1 200 OK\r\nSet-Cookie: secret\r\nContent-")
+        wire.writer.close()
+
+    async with talking(behave, replace(QUICK, error_backoffs=())) as (_, client):
+        with pytest.raises(RequestError, match=r"/pods/a: the answer was lost: Server disconnected\.$"):
+            await client.get(PODS, "a", "ns")
+
+
 @pytest.mark.parametrize("settings", [QUICK, TRUSTING], ids=["ours", "the library's"])
 async def test_what_a_server_says_without_being_asked_is_the_answer_to_nothing(
     settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
