@@ -220,6 +220,7 @@ class Background:
         if isinstance(spec, DaemonSpec):
             daemon = host.companions[spec.id] = Daemon(spec, host, self._ground, delay)
             daemon.task = self._tasks.spawn(self._accompany(daemon), name=f"daemon {daemon}")
+            daemon.task.add_done_callback(partial(self._over, daemon))
             return
         timer = host.companions[spec.id] = Timer(spec, host, self._ground, partial(self._wake, host))
         self._timers.start(timer, delay + self._offset(timer, herd=herd))
@@ -237,6 +238,12 @@ class Background:
         try:
             await daemon.run()
         finally:
+            daemon.task = None
+            self._ended(daemon)
+
+    def _over(self, daemon: Daemon, task: asyncio.Task[None]) -> None:
+        """A task is over. One that was cancelled before its first step has noted nothing itself."""
+        if daemon.task is task:
             daemon.task = None
             self._ended(daemon)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from ...runtime.tasks import Tasks
@@ -133,6 +134,7 @@ class Timers:
                 self.arm(timer, timer.due)
             else:
                 timer.task = self._tasks.spawn(self._tick(timer, timer.due), name=f"timer {timer}")
+                timer.task.add_done_callback(partial(self._over, timer))
 
     async def _tick(self, timer: Timer, due: float) -> None:
         timer.due = None
@@ -143,10 +145,18 @@ class Timers:
             timer.log("met an error that is not its own: %r", exc, level=logging.ERROR)
             following = asyncio.get_running_loop().time() + RECOVERY
         finally:
-            timer.task = None
-            self._queue.done(timer.key)
-            if timer.stopper.is_set() or following is Rest.FOR_EVER:
-                self.drop(timer)
-                self._ended(timer)
-            elif isinstance(following, float) and self._live.get(timer.key) is timer:
-                self.arm(timer, following)
+            self._ticked(timer, following)
+
+    def _over(self, timer: Timer, task: asyncio.Task[None]) -> None:
+        """A task is over. One that was cancelled before its first step has noted nothing itself."""
+        if timer.task is task:
+            self._ticked(timer, Rest.FOR_EVER)
+
+    def _ticked(self, timer: Timer, following: float | Rest) -> None:
+        timer.task = None
+        self._queue.done(timer.key)
+        if timer.stopper.is_set() or following is Rest.FOR_EVER:
+            self.drop(timer)
+            self._ended(timer)
+        elif isinstance(following, float) and self._live.get(timer.key) is timer:
+            self.arm(timer, following)

@@ -131,6 +131,28 @@ async def test_a_pause_ends_everything_and_nothing_begins_before_it_is_over(
     assert watcher.woken == []
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_what_is_cut_before_its_first_step_begins_again(
+    world: World, watcher: Watcher, calls: Calls, turns: int
+) -> None:
+    declare(calls)
+    background = watcher.background
+    await world.create("one")
+    await watcher.observe("one")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    background.cut()
+    await rest()
+    assert (background.daemons, background.timers) == (0, 0)
+    began = {name: calls.count(name) for name in ("daemon", "timer")}
+    background.resume()
+    await watcher.observe("one")
+    await rest(50)
+    assert (background.daemons, background.timers) == (1, 1)
+    assert {name: calls.count(name) for name in began} == {name: count + 1 for name, count in began.items()}
+    assert watcher.woken == []
+
+
 async def test_after_a_pause_timers_are_spread_as_at_the_start(world: World, watcher: Watcher, calls: Calls) -> None:
     declare(calls)
     names = [f"x{number}" for number in range(20)]
