@@ -156,8 +156,7 @@ class Election:
 
     def _resign(self, term: int) -> None:
         if self.term == term and self._valve.is_open:
-            self._candidate.lose()
-            self._valve.revoke()
+            self._lose()
             self._changed.set()
 
     # The component.
@@ -297,11 +296,12 @@ class Election:
                 self.legacy, self._claim = self._claim or Legacy(), None
                 self._valve.open()
         elif self._valve.is_open:
-            _logger.warning(
-                "Leading no more; this process (%s) takes part in the election again.", self.settings.identity
-            )
-            self._candidate.lose()
-            self._valve.revoke()
+            self._lose()
+
+    def _lose(self) -> None:
+        _logger.warning("Leading no more; this process (%s) takes part in the election again.", self.settings.identity)
+        self._candidate.lose()
+        self._valve.revoke()
 
     def _report(self, error: Exception) -> None:
         # While there is something to lose each failure is told, else the first one of a series.

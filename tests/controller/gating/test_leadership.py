@@ -212,7 +212,7 @@ async def test_a_standby_keeps_a_warm_copy_attempts_nothing_and_writes_nothing(s
                 await b.write("2")
 
 
-async def test_leader_follower_leader_in_one_process(sandbox: Sandbox) -> None:
+async def test_leader_follower_leader_in_one_process(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
     async with replica(sandbox, "a") as a:
         await a.leads()
         await asyncio.sleep(1)
@@ -233,6 +233,7 @@ async def test_leader_follower_leader_in_one_process(sandbox: Sandbox) -> None:
             await a.write("2")
             await asyncio.sleep(1)
         assert a.turns == [Turn.OPENED] + [Turn.REVOKED, Turn.OPENED] * 3
+    assert len([line for line in caplog.messages if line.startswith("Leading no more; this process (a)")]) == 3
 
 
 async def test_a_write_in_flight_ends_with_the_lease(sandbox: Sandbox) -> None:
