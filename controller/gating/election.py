@@ -307,7 +307,8 @@ class Election:
         # While there is something to lose each failure is told, else the first one of a series.
         level = logging.WARNING if self._valve.is_open or not self._failing else logging.DEBUG
         self._failing = True
-        _logger.log(level, "The lease %s could not be read or written: %r", self._which, error)
+        found = "no answer came in time" if isinstance(error, TimeoutError) else error
+        _logger.log(level, "The lease %s could not be read or written: %s", self._which, found)
 
     # The Lease.
 

@@ -219,7 +219,8 @@ class Announcer:
         except (APIError, RequestError, AccessError, TimeoutError) as error:
             level = logging.DEBUG if spot in self._failing else logging.WARNING
             self._failing.add(spot)
-            _logger.log(level, "The peering object %r %s could not be written: %r", self._options.name, spot, error)
+            found = "no answer came in time" if isinstance(error, TimeoutError) else error
+            _logger.log(level, "The peering object %r %s could not be written: %s", self._options.name, spot, found)
             return None
         self._failing.discard(spot)
         return exists

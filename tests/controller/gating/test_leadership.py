@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -268,13 +269,21 @@ async def test_errors_at_renewals_shorter_than_the_lease_change_nothing(sandbox:
         await a.leads(10)
 
 
-async def test_one_request_that_hangs_does_not_cost_the_lease(sandbox: Sandbox) -> None:
+async def test_one_request_that_hangs_does_not_cost_the_lease(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
     async with replica(sandbox, "a") as a:
         await a.leads()
         for _ in range(5):
             sandbox.faults.delay(600, match=Match(path="leases", method="PUT"), times=1)
             await asyncio.sleep(20)
         assert a.turns == [Turn.OPENED]
+        sandbox.faults.answer(403, "Forbidden", "not for you", match=Match(path="leases", method="PUT"), times=1)
+        await asyncio.sleep(5)
+    told = "The lease default/operator could not be read or written: "
+    *hung, refused = [line.removeprefix(told) for line in caplog.messages if line.startswith(told)]
+    assert hung == ["no answer came in time"] * 5
+    assert re.fullmatch(r"PUT http://\S+/leases/operator: Forbidden \(403\): not for you", refused)
 
 
 async def test_a_deleted_lease_is_noticed_at_once_and_nobody_else_takes_it_meanwhile(sandbox: Sandbox) -> None:
