@@ -85,6 +85,8 @@ class Peering:
         """Where there is to be a peering object if it is mandatory; None: not known yet."""
         # What pauses us: no others are kept.
         self._verdicts: dict[Spot, Verdict] = {}
+        # An object that paused us and is gone, if that was not told yet.
+        self._gone = ""
         self._refused: set[tuple[Resource, str | None]] = set()
         self._lacking: list[str] = []
         self._moved = asyncio.Event()
@@ -220,7 +222,7 @@ class Peering:
         place = self._places.pop(key)
         await place.tasks.stop(1.0)
         for obj in place.informer.store.values():
-            self._verdicts.pop(place.spot(obj), None)
+            self._forget(place, obj)
         await self._factory.release(place.informer)
 
     # What the records say.
@@ -238,11 +240,16 @@ class Peering:
 
     def _take(self, place: _Place, delta: Delta) -> None:
         if delta.kind is DeltaKind.DELETED:
-            self._verdicts.pop(place.spot(delta.object), None)
+            self._forget(place, delta.object)
         else:
             self._look(place, delta.object)
         if delta.old is None or delta.old.uid != delta.object.uid:
             self._announcer.wake()
+
+    def _forget(self, place: _Place, obj: Object) -> None:
+        """There is no such object any more, or it is not ours to look at."""
+        if self._verdicts.pop(place.spot(obj), None) is not None:
+            self._gone = f"{place.resource!r} {obj.key}"
 
     async def _await_list(self, place: _Place, synced: asyncio.Event) -> None:
         """Let the gate wait for the first list, for as long as there is hope for one."""
@@ -322,6 +329,11 @@ class Peering:
         if self._verdicts or self._lacking or (self.options.mandatory and waiting):
             self._valve.close()
         elif not waiting and not self._valve.is_open:
+            if self._gone:
+                _logger.info(
+                    "Resuming operations after the pause. %s, which paused this operator, is gone.", self._gone
+                )
+                self._gone = ""
             self._valve.open()
 
     def _look_for_lacking(self, namespaces: frozenset[str | None]) -> None:
@@ -353,4 +365,5 @@ class Peering:
             if before.standing is not Standing.CONFLICTING:
                 _logger.warning("Pausing all operators, including self: %s", peers)
         elif not self._verdicts:
+            self._gone = ""
             _logger.info("Resuming operations after the pause. Those whom it was for are gone from %s.", where)

@@ -376,15 +376,31 @@ async def test_a_mandatory_peering_is_waited_for_in_each_namespace(bare: Ground)
         await opened(peering)
 
 
-async def test_a_definition_that_goes_ends_the_pause(ground: Ground) -> None:
+async def test_a_definition_that_goes_ends_the_pause(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ctl.peering")
     await ground.write({"b": record(5, 3600)})
     async with ground.taking_part() as peering:
         await asyncio.sleep(5)
         assert not peering.is_open
         await peering.serve([], None)
         await opened(peering, 0.1)
+        assert said(caplog)[-1].startswith("Resuming operations after the pause. ")
         await peering.serve([CLUSTER], None)
         await closed(peering)
+
+
+async def test_an_object_that_goes_ends_the_pause(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ctl.peering")
+    await ground.write({"b": record(5, 3600)})
+    async with ground.taking_part() as peering, ground.taking_part("c", mandatory=True):
+        await asyncio.sleep(5)
+        assert not peering.is_open
+        await ground.client.delete(CLUSTER, "default")
+        await opened(peering)
+        await asyncio.sleep(5)
+        lines = said(caplog)
+        assert len([line for line in lines if line.startswith("Resuming operations after the pause. ")]) == 1
+        assert "is gone." in next(line for line in lines if line.startswith("Resuming"))
 
 
 async def test_the_scope_of_the_peering_may_be_another_than_that_of_the_operator(bare: Ground) -> None:
