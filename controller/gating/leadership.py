@@ -247,7 +247,8 @@ class Leadership:
     async def stop(self, grace: float) -> None:
         """Close the gate and give the lease back. To be called when everything that acts under it has stopped: after the last write."""
         try:
-            if self._election is not None:
+            # Without a client the start has failed, and has put everything away.
+            if self._election is not None and self._client is not None:
                 async with asyncio.timeout(grace + EXTRA):
                     await self._there(self._election.stop(grace))
         except (TimeoutError, RuntimeError) as error:

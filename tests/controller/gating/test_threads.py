@@ -194,12 +194,16 @@ async def test_writes_of_other_threads_are_fenced_by_the_clock(server: Server) -
     assert await asyncio.to_thread(leadership.left) == 0
 
 
-async def test_what_is_forbidden_is_told_at_the_start_and_leaves_no_thread(server: Server) -> None:
+async def test_what_is_forbidden_is_told_at_the_start_and_leaves_no_thread(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     server.sandbox.faults.answer(403, "Forbidden", match=Match(path="leases"), times=None)
     leadership = Leadership(Access(server.url), SETTINGS)
     with pytest.raises(Forbidden):
         await leadership.start()
     assert _threads() == []
+    await leadership.stop(5)
+    assert caplog.messages == []
 
 
 async def test_a_server_that_goes_away_and_comes_back(server: Server) -> None:
