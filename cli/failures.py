@@ -45,9 +45,8 @@ def explained() -> Iterator[None]:
     ) as exc:  # a handler's own traceback is in the log
         raise Failure(str(exc)) from exc
     except Unauthorized as exc:
-        raise Failure(
-            f"The server refuses the credentials: {exc}. Check the user of the kubeconfig's context, or log in again."
-        ) from exc
+        # What was said ends as a sentence, with what to do.
+        raise Failure(f"The server refuses the credentials: {exc}") from exc
     except RequestError as exc:
         if isinstance(exc.__cause__, msgspec.MsgspecError):
             raise Failure(

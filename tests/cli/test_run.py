@@ -262,6 +262,7 @@ async def test_a_refused_token_is_one_sentence_without_the_token(tmp_path: Path)
             assert await run.end() == 1
     assert "Traceback" not in run.output
     assert run.lines[-1].startswith("Error: The server refuses the credentials: ")
+    assert run.lines[-1].endswith(". Log in again, or check them there.")
     assert "very-bad-token" not in run.output
 
 
