@@ -97,8 +97,8 @@ class Route:
         except BaseException:
             connection.close()
             raise
-        if len(body or b"") > _LONG and answer[0] >= 300:
-            # What has not been read of it would stand before the next request.
+        if protocol.should_close or (len(body or b"") > _LONG and answer[0] >= 300):
+            # Nobody waits for a goodbye. And what has not been read of a body would stand before the next request.
             drop(connection)
         else:
             connection.release()

@@ -157,7 +157,7 @@ class _Connector(aiohttp.TCPConnector):
 
     async def connect(self, *args: Any, **kwargs: Any) -> Connection:
         connection = await super().connect(*args, **kwargs)
-        while (protocol := connection.protocol) is not None and protocol in self._used and protocol.should_close:
+        while (protocol := connection.protocol) is not None and protocol.should_close and protocol in self._used:
             drop(connection)
             connection = await super().connect(*args, **kwargs)
         if protocol is not None:

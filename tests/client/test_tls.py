@@ -166,10 +166,14 @@ async def test_a_rotated_client_certificate_is_picked_up(tmp_path: Path) -> None
 
 @asynccontextmanager
 async def relay(port: int) -> AsyncIterator[tuple[int, asyncio.Event, asyncio.Event]]:
-    """Pass on what is sent between clients and a port; from `frozen` on nothing is. Gives its own port, `frozen`, and `left`: a client has gone."""
+    """Pass on what is sent between clients and a port; from `frozen` on nothing that clients send. Gives its own port, `frozen`, and `left`: a client has gone."""
     frozen, left = asyncio.Event(), asyncio.Event()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+
+    async def pump_until_frozen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
             if not frozen.is_set():
                 writer.write(data)
@@ -178,7 +182,7 @@ async def relay(port: int) -> AsyncIterator[tuple[int, asyncio.Event, asyncio.Ev
         from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
         answers = asyncio.create_task(pump(from_server, writer))
         try:
-            await pump(reader, to_server)
+            await pump_until_frozen(reader, to_server)
             left.set()
         finally:
             answers.cancel()
@@ -194,7 +198,13 @@ async def relay(port: int) -> AsyncIterator[tuple[int, asyncio.Event, asyncio.Ev
 
 
 @pytest.mark.parametrize(
-    "ending", ["a watch that is left", "an answer that comes too late", "a request that is cancelled"]
+    "ending",
+    [
+        "a watch that is left",
+        "an answer that comes too late",
+        "a request that is cancelled",
+        "a last answer",
+    ],
 )
 async def test_a_silent_server_does_not_hold_a_connection_that_is_given_up(tmp_path: Path, ending: str) -> None:
     arrived = asyncio.Event()
@@ -203,6 +213,9 @@ async def test_a_silent_server_does_not_hold_a_connection_that_is_given_up(tmp_p
         if "watch" in seen.path:
             await wire.begin_stream()
         arrived.set()
+        if ending == "a last answer":
+            frozen.set()
+            await wire.reply(200, {}, Connection="close")
         await wire.until_closed()
 
     async with (
@@ -214,6 +227,8 @@ async def test_a_silent_server_does_not_hold_a_connection_that_is_given_up(tmp_p
             async with client.watch(PODS):
                 await asyncio.wait_for(arrived.wait(), 10)
                 frozen.set()
+        elif ending == "a last answer":
+            await client.request("GET", "/x")
         else:
             late = ending == "an answer that comes too late"
             sent = asyncio.create_task(client.request("GET", "/x", timeout=3 if late else None))
