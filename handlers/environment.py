@@ -89,6 +89,10 @@ class Environment:
         for storage in self.outside:
             await storage.load(self.client, Body(obj.body()))
 
+    def is_record(self, obj: Object) -> bool:
+        """Whether an object is one in which such things are remembered: nothing is to be remembered of it in turn."""
+        return bool(self.outside) and any(storage.is_record(Body(obj.body())) for storage in self.outside)
+
     def keeper(self) -> Callable[[Object], Awaitable[None]] | None:
         """What writes that, to be called when the object is written; None where nothing is outside."""
         if not self.outside:

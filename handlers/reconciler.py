@@ -249,7 +249,7 @@ class ObjectReconciler:
                 ahead = self._ahead(obj, key, informer) if interest.watching or interest.indexing else 0.0
                 if ahead:
                     delay = ahead
-                elif interest.changing or interest.spawning:
+                elif (interest.changing or interest.spawning) and not self._env.is_record(obj):
                     delay = await self._advance(obj, key, informer, interest)
                 elif (known := memories.find(obj.identity)) is not None and known.unwritten:
                     await write_left(obj, self._place(key, informer), known, self._env)

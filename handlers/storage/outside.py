@@ -53,6 +53,10 @@ class OutsideProgressStorage(ProgressStorage):
     def renew(self) -> None:
         """Another process may have written meanwhile: what is known is to be loaded again."""
 
+    def is_record(self, body: Body) -> bool:
+        """Whether an object is one that records are kept in, of any operator: handlers of changes, daemons and timers leave it alone."""
+        return False
+
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         """Do nothing: delayed attempts need no touching."""
 
@@ -107,6 +111,11 @@ class ConfigMapProgressStorage(OutsideProgressStorage):
         """Whether anything was gathered that is not written yet."""
         uid = body.metadata.uid
         return self._gathered.get(uid, {}) != self._known.get(uid, {}) if uid in self._gathered else False
+
+    def is_record(self, body: Body) -> bool:
+        """Whether an object is a ConfigMap of such a storage: the records of its own handlers would be one more, and so on."""
+        labels = body.metadata.labels
+        return body.get("kind") == CONFIGMAPS.kind and labels.get(MANAGED_BY) == "ctl" and PROGRESS_OF in labels
 
     def forget(self, uid: str) -> None:
         """Drop the records; the server removes the ConfigMap with its owner."""

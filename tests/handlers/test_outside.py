@@ -150,6 +150,32 @@ async def test_moving_from_annotations(world: World, calls: Calls) -> None:
     assert await _maps(world) == []
 
 
+async def test_the_records_of_configmaps_are_not_handled_as_configmaps(world: World, calls: Calls) -> None:
+    _retried(calls, MAPS)
+
+    @ctl.daemon(MAPS.plural, id="daemon")
+    async def daemon(stopped: Any, **kwargs: Any) -> None:
+        calls("daemon", kwargs)
+        await stopped.wait()
+
+    shown: set[str] = set()
+
+    @ctl.on.event(MAPS.plural)
+    async def show(name: str, **_: Any) -> None:
+        shown.add(name)
+
+    async with world.running(settings=_outside()):
+        uid = (await world.create("mine", resource=MAPS))["metadata"]["uid"]
+        await world.until(lambda: calls.count("second") == 2)
+        await rest()
+        assert sorted(found["metadata"]["name"] for found in await _maps(world)) == [f"ctl-progress-{uid}", "mine"]
+        await world.handled("mine", resource=MAPS)
+        await rest()
+    assert sorted(calls.names) == ["daemon", "first", "second", "second", "second"]
+    assert [found["metadata"]["name"] for found in await _maps(world)] == ["mine"]
+    assert shown == {"mine", f"ctl-progress-{uid}"}
+
+
 async def test_an_object_that_vanishes_takes_its_records_along(world: World, calls: Calls) -> None:
     _retried(calls)
     storage = ConfigMapProgressStorage()
