@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -30,17 +31,28 @@ BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300)
 class Job:
     """One call of a function in a thread. `started` is set by the thread, everything else by the loop."""
 
-    __slots__ = ("_clock", "began", "name", "started")
+    __slots__ = ("_clock", "_lock", "_withdrawn", "began", "name", "started")
 
     def __init__(self, name: str, clock: Callable[[], float]) -> None:
         self.name = name
         self._clock = clock
         self.began = clock()
         self.started: float | None = None
+        self._lock = threading.Lock()
+        self._withdrawn = False
+
+    def withdraw(self) -> bool:
+        """Call the function no more, if it has not begun; gives whether that is so. In the loop."""
+        with self._lock:
+            self._withdrawn = self.started is None
+            return self._withdrawn
 
     def run(self, context: contextvars.Context, fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run the function; in the thread. RuntimeError for a StopIteration, as from a coroutine."""
-        self.started = self._clock()
+        """Run the function, unless it was withdrawn; in the thread. RuntimeError for a StopIteration, as from a coroutine."""
+        with self._lock:
+            if self._withdrawn:
+                return None
+            self.started = self._clock()
         try:
             return context.run(fn, **kwargs)
         except StopIteration as exc:
@@ -83,8 +95,8 @@ class Pool:
 
     def submit(
         self, name: str, executor: Executor | None, call: tuple[Callable[..., Any], Mapping[str, Any]]
-    ) -> asyncio.Future[Any]:
-        """Call a function with keyword arguments in a thread, with a copy of the context."""
+    ) -> tuple[Job, asyncio.Future[Any]]:
+        """Call a function with keyword arguments in a thread, with a copy of the context; gives the call and what comes of it."""
         loop = asyncio.get_running_loop()
         job = Job(name, loop.time)
         self.executor = executor
@@ -97,7 +109,7 @@ class Pool:
         future.add_done_callback(lambda _: self._ended(job))
         if self.patience is not None and not self._warned and self._timer is None and self._is_full():
             self._timer = loop.call_later(self.patience, self._look, self.patience)
-        return future
+        return job, future
 
     def _ended(self, job: Job) -> None:
         self._jobs.discard(job)
