@@ -259,9 +259,14 @@ class Changes:
                 logger.debug("%s diff: %r", title, cause.diff)
         specs = self.env.registry.changing(cause)
         progression = self._progression(cause, specs)
-        if cause.reason is Reason.UPDATE and not self.memory.progress and progression.seen:
-            # What handlers saw in another process is not what is to be handled now: they are told with the others.
-            progression.reopen({digest(cause.new).hex()}, clock.now())
+        if cause.reason is Reason.UPDATE and progression.seen:
+            if not self.memory.progress:
+                # What handlers saw in another process is not what is to be handled now: they are told with the others.
+                progression.reopen({digest(cause.new).hex()}, clock.now())
+            elif Reason.RESUME in progression.superseded:
+                told = ids(self.env.registry.changing(cause.but(initial=False)))
+                progression.retell(digest(cause.old).hex(), told, clock.now())
+                self.memory.seen = others(self.memory.seen, cause.old)
         for old, counts in progression.superseded.items():
             logger.info("%s", _superseded(old, cause.reason, counts))
         # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.

@@ -235,6 +235,20 @@ class Progression(msgspec.Struct):
         for one in outdated:
             self.records[one] = Progress(started=now, purpose=self.purpose, subrefs=self.records[one].subrefs)
 
+    def retell(self, old: str, told: Collection[str], now: datetime) -> None:
+        """A resumption turns into a change from the state with this digest: let those that are told of changes, and saw it, begin anew.
+
+        Otherwise that state would become the base of one more change, which is this one again, for everybody. What the other handlers
+        saw of it, and those below them, is forgotten: they are told of no change.
+        """
+        spared = [one for one in self.active if one not in told]
+        for one in spared:
+            known = self.records[one]
+            spared.extend(known.subrefs & self.records.keys() - {*spared})
+            if known.saw == {old}:
+                self.records[one] = replace(known, seen=None)
+        self.reopen(self.seen - {old}, now)
+
     @property
     def seen(self) -> set[str]:
         """The digests of what finished handlers saw, as far as it is known."""

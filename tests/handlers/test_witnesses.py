@@ -229,3 +229,55 @@ async def test_the_way_back_before_anybody_was_told_of_the_way_there(world: Worl
         await world.patch({"spec": {"field": 1}})
         await world.until(lambda: saw == {"a": 1, "b": 1})
         await world.handled()
+
+
+async def test_a_change_during_a_resumption_is_told_once(world: World, calls: Calls) -> None:
+    """What has resumed an object and is for its changes, too, is told of the change with the others, not after them."""
+
+    def told(id: str, old: Any, new: Any, reason: str) -> None:
+        calls(id, {"reason": reason, "old": old["spec"]["field"], "new": new["spec"]["field"]})
+
+    @ctl.on.resume(KEX.plural, id="both")
+    @ctl.on.update(KEX.plural, id="both")
+    async def both(old: Any, new: Any, reason: str, **_: Any) -> None:
+        told("both", old, new, reason)
+
+        @ctl.subhandler(id="below")
+        async def below(**_: Any) -> None:
+            told("below", old, new, reason)
+
+    @ctl.on.resume(KEX.plural, id="resume")
+    async def resume(old: Any, new: Any, reason: str, **_: Any) -> None:
+        told("resume", old, new, reason)
+
+        @ctl.subhandler(id="under")
+        async def under(**_: Any) -> None:
+            told("under", old, new, reason)
+
+    @ctl.on.resume(KEX.plural, id="late")
+    async def late(old: Any, new: Any, reason: str, retry: int, **_: Any) -> None:
+        told("late", old, new, reason)
+        if retry < 2:
+            raise ctl.TemporaryError("not yet", delay=10)
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(old: Any, new: Any, reason: str, **_: Any) -> None:
+        told("update", old, new, reason)
+
+    async with world.running():
+        await world.create(spec={"field": 1})
+        await world.handled()
+    async with world.running():
+        await world.until(lambda: calls.count("late") == 1)
+        await rest()
+        await world.patch({"spec": {"field": 2}})
+        await world.until(lambda: calls.count("late") == 3)
+        await world.handled()
+    resumed = {"reason": "resume", "old": 1, "new": 1}
+    changed = {"reason": "update", "old": 1, "new": 2}
+    names = ["both", "below", "resume", "under", "late"]
+    assert [made for made in calls.made if made[1] == resumed] == [(name, resumed) for name in names]
+    updated = [name for name, given in calls.made if given == changed]
+    assert sorted(updated) == ["below", "both", "late", "late", "update"]
+    assert len(calls) == len(names) + len(updated)
+    assert _bases(world) == [{"field": 1}, {"field": 2}]
