@@ -158,12 +158,10 @@ class Changes:
     async def _settle_finalizer(self, obj: Object, cause: ChangingCause) -> Object | None:
         """Put the finalizer on before anything with side effects runs, or take it off when nobody needs it any more."""
         finalizer = self.env.settings.persistence.finalizer
-        metadata = self._metadata
-        if metadata.get("deletionTimestamp") is not None:
+        if self._metadata.get("deletionTimestamp") is not None:
             return obj
-        present = finalizer in (metadata.get("finalizers") or ())
-        exited = self.standing.exited
-        needed = self.env.registry.requires_finalizer(cause.resource, cause, excluded=exited)
+        present = finalizer in (self._metadata.get("finalizers") or ())
+        needed = self.env.requires_finalizer(cause, self.standing.exited, present=present)
         step = decide_finalizer(needed=needed, present=present, deleting=False)
         if step is FinalizerStep.ADD:
             return await self._writer(cause).add_finalizer(obj, finalizer)
@@ -177,6 +175,8 @@ class Changes:
 
         Where the object is kept by others, records that are not in its annotations go after that.
         """
+        if self.env.is_for_others(cause):
+            return
         cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         left = self._left_records(cause, obj)
         annotations = list(left.metadata.annotations)

@@ -1,7 +1,6 @@
 """What every part of one running operator shares."""
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -14,9 +13,10 @@ from ..client.rest import Client
 from ..informers.deltas import Delta
 from ..informers.informer import Informer
 from .background.memories import Memories
+from .causation.causes import ChangingCause
 from .causation.views import Body
 from .declaration.registry import OperatorRegistry
-from .declaration.specs import ChangingSpec
+from .declaration.specs import ChangingSpec, HandlerId
 from .indices import Indices
 from .settings import OperatorSettings
 from .storage.baseline import MARKED, Baseline
@@ -41,7 +41,8 @@ class Environment:
     indices: Indices = field(default_factory=Indices)
     outside: tuple[OutsideProgressStorage, ...] = field(init=False)
     """The storages that keep progress outside of the objects. (Settings are frozen before there is an environment.)"""
-    _several: set[tuple[str, str]] = field(default_factory=set)
+    # The versions of what is served in several, by group and plural.
+    _several: dict[tuple[str, str], set[Resource]] = field(default_factory=dict)
     # One for each resource, for as long as the handlers look at the same fields.
     _baselines: dict[Resource, Baseline] = field(default_factory=dict)
 
@@ -51,14 +52,34 @@ class Environment:
 
     def serve(self, resources: Iterable[Resource]) -> None:
         """Know which resources are served, from now on."""
-        versions = Counter((resource.group, resource.plural) for resource in set(resources))
+        versions: dict[tuple[str, str], set[Resource]] = {}
+        for resource in resources:
+            versions.setdefault((resource.group, resource.plural), set()).add(resource)
         self._several.clear()
-        self._several.update(kind for kind, count in versions.items() if count > 1)
+        self._several.update((kind, found) for kind, found in versions.items() if len(found) > 1)
         self._baselines.clear()
 
     def has_versions(self, resource: Resource) -> bool:
         """Whether other versions of the resource are served beside it: an object of one is an object of each."""
         return bool(self._several) and (resource.group, resource.plural) in self._several
+
+    def requires_finalizer(self, cause: ChangingCause, exited: Container[HandlerId], *, present: bool) -> bool:
+        """Whether the object is to have the finalizer, for the handlers of this version; `exited` are daemons that are not begun again.
+
+        One that is there stays while those of another version may need it: what they make of it, only they know.
+        """
+        if self.registry.requires_finalizer(cause.resource, cause, excluded=exited):
+            return True
+        return present and any(self.registry.may_require_finalizer(other) for other in self._others(cause.resource))
+
+    def is_for_others(self, cause: ChangingCause) -> bool:
+        """Whether a deletion that no handler of this version is for is one for those of another version."""
+        if not self.has_versions(cause.resource) or self.registry.changing(cause):
+            return False
+        return any(self.registry.changing(cause.but(resource=other)) for other in self._others(cause.resource))
+
+    def _others(self, resource: Resource) -> set[Resource]:
+        return self._several.get((resource.group, resource.plural), set()) - {resource} if self._several else set()
 
     def meet(self, resource: Resource, delta: Delta) -> None:
         """Remember an object of which a delta tells, if it is not known yet.

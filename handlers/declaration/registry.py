@@ -240,6 +240,11 @@ class OperatorRegistry:
             prematch(spec, cause) for spec in regard.guards
         )
 
+    def may_require_finalizer(self, resource: Resource) -> bool:
+        """Whether there are handlers for which the deletion of an object may have to wait, whatever their filters say."""
+        regard = self._regard(resource)
+        return bool(regard.spawning or regard.guards)
+
     def may_let_go(self, resource: Resource) -> bool:
         """Whether an object whose deletion waits for a handler may be none of it once a change is handled.
 

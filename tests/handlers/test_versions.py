@@ -94,3 +94,56 @@ async def test_one_version_alone_is_like_any_resource(calls: Calls) -> None:
             await rest(5)
         assert calls.names == ["create"]
         assert len(world.writes(NEW)) == 1
+
+
+@pytest.mark.parametrize("guard", ["v1", "v1beta1"])
+async def test_a_version_whose_handlers_guard_nothing_lets_no_object_go(calls: Calls, guard: str) -> None:
+    """Else one of the two would put the finalizer on and the other take it off, for ever, and the deletion would be nobody's."""
+    async with a_world(definitions=[CRD]) as world:
+
+        @ctl.on.delete("kopf.dev", guard, "kopfexamples", id="delete")
+        async def delete(**kwargs: Any) -> None:
+            calls("delete", kwargs)
+
+        for version in ("v1", "v1beta1"):
+
+            @ctl.on.update("kopf.dev", version, "kopfexamples", id=f"update-{version}")
+            @ctl.on.create("kopf.dev", version, "kopfexamples", id=f"create-{version}")
+            async def change(reason: str, version: str = version, **kwargs: Any) -> None:
+                calls(f"{reason} {version}", kwargs)
+
+        async with world.running():
+            await world.create(resource=NEW)
+            await rest(5)
+            assert sorted(calls.names) == ["create v1", "create v1beta1"]
+            await world.patch({"spec": {"field": "other"}}, resource=OLD)
+            await rest(5)
+            assert sorted(calls.names[2:]) == ["update v1", "update v1beta1"]
+            assert len(world.writes(NEW)) < 10
+            assert world.get(resource=NEW)["metadata"]["finalizers"]
+            await world.delete(resource=NEW)
+            await world.gone(resource=NEW)
+            assert calls.names[4:] == ["delete"]
+
+
+async def test_an_object_that_no_version_guards_is_let_go(calls: Calls) -> None:
+    async with a_world(definitions=[CRD]) as world:
+        for version in ("v1", "v1beta1"):
+
+            @ctl.on.create("kopf.dev", version, "kopfexamples", id=f"create-{version}")
+            async def create(version: str = version, **kwargs: Any) -> None:
+                calls(f"create {version}", kwargs)
+
+            @ctl.on.delete("kopf.dev", version, "kopfexamples", id=f"delete-{version}", labels={"guarded": "yes"})
+            async def delete(version: str = version, **kwargs: Any) -> None:
+                calls(f"delete {version}", kwargs)
+
+        async with world.running():
+            await world.create(resource=NEW, labels={"guarded": "yes"})
+            await rest(5)
+            assert world.get(resource=NEW)["metadata"]["finalizers"]
+            await world.patch({"metadata": {"labels": {"guarded": "no"}}}, resource=NEW)
+            await rest(5)
+            await world.delete(resource=NEW)
+            await world.gone(resource=NEW)
+        assert sorted(calls.names) == ["create v1", "create v1beta1"]
