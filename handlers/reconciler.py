@@ -104,7 +104,9 @@ class ObjectReconciler:
             # Asked each time: handlers can be declared while the operator runs.
             interest, gone = handles(resource), delta.kind is DELETED
             raw = interest.watching or interest.indexing
-            if delta.kind is SYNCED or (delta.echo and not gone and not raw and not interest.spawning):
+            if delta.kind is SYNCED or (
+                delta.echo and not gone and not raw and not interest.spawning and not _ends(delta)
+            ):
                 return ()
             obj = delta.object
             key = ObjectKey(resource, obj.namespace, obj.name, kind)
@@ -374,6 +376,16 @@ class ObjectReconciler:
 
     def _logger(self, obj: Object) -> ObjectLogger:
         return ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
+
+
+def _ends(delta: Delta) -> bool:
+    """Whether the object is marked for deletion by now; asked of echoes.
+
+    The answer to an own write that changes nothing has the version of whoever wrote last, who may have asked for the deletion.
+    """
+    if b'"deletionTimestamp"' not in delta.object.raw or delta.object.metadata().deletion_timestamp is None:
+        return False
+    return delta.old is None or delta.old.metadata().deletion_timestamp is None
 
 
 async def _nothing() -> None:

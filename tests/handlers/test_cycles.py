@@ -629,3 +629,38 @@ async def test_records_of_a_checkpoint_whose_answer_was_lost_do_not_outlive_thei
         await world.patch({"spec": {"field": "two"}})
         await world.handled()
     assert [call["field"] for call in calls.of("fast")] == ["one", "two"]
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+async def test_a_deletion_is_not_taken_for_an_own_write_that_changes_nothing(
+    world: World, calls: Calls, stalled: bool
+) -> None:
+    """The answer to such a write has the version of whoever wrote last."""
+    is_deleted_meanwhile = False
+
+    @ctl.on.resume(KEX.plural, id="resume")
+    async def resume(**_: Any) -> str:
+        calls("resume", {})
+        if is_deleted_meanwhile:
+            if stalled:
+                world.sandbox.faults.stall_watches()
+            await world.delete()
+        return "the same each time"
+
+    @ctl.on.delete(KEX.plural, id="delete")
+    async def delete(**_: Any) -> None:
+        calls("delete", {})
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+    async with world.running():
+        await world.until(lambda: world.get().get("status"))
+        await rest(5)
+    is_deleted_meanwhile = True
+    async with world.running():
+        await world.until(lambda: calls.count("resume") == 2)
+        await rest(5)
+        world.sandbox.faults.resume_watches()
+        await world.gone()
+    assert calls.names == ["resume", "resume", "delete"]
