@@ -96,8 +96,7 @@ class Changes:
         if released is None:
             return None
         if released is not obj:
-            obj = released
-            cause = self._detect(obj)
+            obj, cause = released, self._detect(released)
         if not self.env.registry.prematch(cause):
             answer = await self._write_rest(obj, cause)
             if cause.reason is Reason.DELETE and answer is not None and not self.standing.busy:
@@ -148,8 +147,9 @@ class Changes:
     # Writes beside the round.
 
     def _writer(self, cause: ChangingCause) -> Writer:
-        baseline = self._baseline
-        return Writer(self.env.client, self.place, cause.logger, self.env.keeper(), baseline.own, baseline.own_fields)
+        env, baseline = self.env, self._baseline
+        told = (env.keeper(), baseline.own, baseline.own_fields, env.disbelieve)
+        return Writer(env.client, self.place, cause.logger, *told)
 
     async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
         self.env.settings.persistence.progress_storage.flush()

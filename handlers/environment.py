@@ -105,6 +105,10 @@ class Environment:
             copied = self.baseline(resource).is_copied(Body(obj.body()))
         self.memories.recall(obj.identity, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
 
+    def disbelieve(self, obj: Object) -> None:
+        """What this newborn says of having been handled is about another object, which had its name."""
+        self.memories.recall(obj.identity).known.copied = True
+
     async def load(self, obj: Object) -> None:
         """Know what is remembered of an object outside of it."""
         for storage in self.outside:

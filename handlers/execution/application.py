@@ -46,6 +46,14 @@ class KeepsChanging(Exception):
     """A write that holds for one version only was refused again and again; the attempt is to be made anew."""
 
 
+class _Astray(Exception):
+    """What was meant for one object has reached another one with its name; `answer` is that one."""
+
+    def __init__(self, answer: Object) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
 class Copy(Protocol):
     """The local copy of the object, which is to show our writes before the watch does."""
 
@@ -73,6 +81,8 @@ class Writer:
     """Which annotations of these names are records, and the commit therefore; None: there are none of them."""
     fields: Sequence[FieldPath] = ()
     """Where records and baselines are beside annotations."""
+    astray: Callable[[Object], None] | None = None
+    """Told of an object that has the name of one that vanished, and has got what was meant for its status, records included."""
     resource: Resource = field(init=False)
     """The resource of the object."""
 
@@ -95,6 +105,10 @@ class Writer:
         except Invalid as exc:
             if "metadata.uid" not in str(exc):
                 raise
+            self._vanished()
+        except _Astray as exc:
+            if self.astray is not None:
+                self.astray(exc.answer)
             self._vanished()
         return None
 
@@ -129,6 +143,9 @@ class Writer:
         if request.endpoint == STATUS:
             self.logger.debug("Merge-patching the status with: %r", merge)
             answer = await self._send(base, merge, PatchKind.MERGE, STATUS)
+            # Servers ignore a uid in what is sent to the status of custom resources.
+            if base.uid and answer.uid != base.uid:
+                raise _Astray(answer)
             self._compare(merge, answer)
             return answer
         if self.logger.isEnabledFor(logging.DEBUG):

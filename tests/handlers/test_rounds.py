@@ -10,8 +10,9 @@ import pytest
 
 import ctl
 from ctl.client.resources import Resource
+from ctl.handlers.storage.progress import StatusProgressStorage
 
-from .world import FINALIZER, KEX, LAST, PLAIN, Calls, P, World, messages, rest
+from .world import FINALIZER, KEX, LAST, PLAIN, Calls, P, World, messages, quick, rest
 
 pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
 
@@ -590,3 +591,40 @@ async def test_what_a_handler_does_to_old_and_new_reaches_no_other(world: World,
     for name in ("first", "second"):
         assert calls.of(name) == [{"old": None, "new": was}, {"old": was, "new": now}]
     assert world.annotations()[LAST] == '{"spec":{"field":"b"}}\n'
+
+
+async def test_records_in_the_status_are_not_believed_of_a_namesake(world: World, calls: Calls) -> None:
+    """Servers ignore the uid in what is sent to the status of custom resources: a checkpoint may reach an object with the same name."""
+
+    @ctl.on.create(KEX.plural, id="first")
+    async def first(uid: str, **_: Any) -> str:
+        calls("first", {"uid": uid})
+        return uid
+
+    @ctl.on.create(KEX.plural, id="slow")
+    async def slow(uid: str, **_: Any) -> str:
+        calls("slow", {"uid": uid})
+        if calls.count("slow") == 1:
+            await world.delete()
+            await world.create()
+            await asyncio.sleep(5)
+        return uid
+
+    @ctl.on.create(KEX.plural, id="last")
+    async def last(uid: str, **_: Any) -> str:
+        calls("last", {"uid": uid})
+        return uid
+
+    settings = quick()
+    settings.persistence.progress_storage = StatusProgressStorage()
+    async with world.running(settings=settings):
+        old = (await world.create())["metadata"]["uid"]
+        await world.until(lambda: calls.count("last"))
+        await rest(5)
+        body = world.get()
+    new = body["metadata"]["uid"]
+    assert calls.made == [
+        (name, {"uid": uid})
+        for uid, name in [(old, "first"), (old, "slow"), (new, "first"), (new, "slow"), (new, "last")]
+    ]
+    assert body["status"] == {"first": new, "slow": new, "last": new, "kopf": {"progress": {}}}
