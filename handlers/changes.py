@@ -324,10 +324,9 @@ class Changes:
         essence = outdated if outdated is not None else now.essence if told else pristine
         missed = self._missed(progression, now) if done and outdated is None and not releasing else None
         if missed is not None:
-            # Between a handler's end and the end of another process the object changed, and nobody can tell the handler how. All
-            # handlers are told what has changed since the old state, if that is not how it is now; else that something has.
-            left = cause.old is not None and cause.old != pristine
-            answer = await round_.conclude(None if left else missed)
+            # Between a handler's end and the end of another process the object changed, and nobody can tell the handler how. It is not
+            # one of those that were told of a change since the old state: all are told that something has changed.
+            answer = await round_.conclude(missed)
             self._forget_cycle()
             self.memory.known.unlearn()
             return None if answer is None else AT_ONCE

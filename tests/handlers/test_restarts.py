@@ -420,3 +420,42 @@ async def test_a_process_killed_between_any_two_writes(world: World, calls: Call
     assert len(again) <= 1 or again == {"one", "two"}
     assert max(calls.count(name) for name in calls.names) <= 2
     assert world.find() is None
+
+
+async def test_a_way_back_of_a_field_with_another_change_while_the_process_was_down(world: World, calls: Calls) -> None:
+    """The change to what is now says nothing of the field; its handler is told all the same, and nobody twice of the same change."""
+    ready: list[bool] = []
+
+    @ctl.on.field(KEX.plural, id="field", field="spec.x")
+    async def field(old: Any, new: Any, **_: Any) -> None:
+        calls("field", {"old": old, "new": new})
+
+    @ctl.on.update(KEX.plural, id="update")
+    async def update(old: Any, new: Any, **_: Any) -> None:
+        calls("update", {"old": old.get("spec"), "new": new["spec"]})
+
+    @ctl.on.update(KEX.plural, id="late")
+    async def late(**_: Any) -> None:
+        if not ready:
+            raise ctl.TemporaryError("not yet", delay=5)
+
+    async with world.running() as running:
+        await world.create(spec={"x": 1, "y": 1})
+        await world.handled()
+        await world.patch({"spec": {"x": 2}})
+        await world.until(lambda: calls.count("update"))
+        await rest(3)
+        await world.crash(running)
+    ready.append(True)
+    await world.patch({"spec": {"x": 1, "y": 2}})
+    async with world.running():
+        await world.handled()
+        await rest(60)
+    assert calls.of("field") == [{"old": None, "new": 1}, {"old": 1, "new": 2}, {"old": None, "new": 1}]
+    before, after = {"x": 1, "y": 1}, {"x": 1, "y": 2}
+    assert calls.of("update") == [
+        {"old": before, "new": {"x": 2, "y": 1}},
+        {"old": before, "new": after},
+        {"old": None, "new": after},
+    ]
+    assert world.is_clean()
