@@ -25,4 +25,7 @@ async def in_thread(
             raise
         # The thread still uses the object and the patch: whoever cancels must not go on before it has ended.
         await asyncio.wait([future])
+        if not future.cancelled():
+            # What it raised is nobody's any more; asyncio would tell of it as never retrieved.
+            future.exception()
         raise

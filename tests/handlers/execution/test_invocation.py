@@ -1,6 +1,7 @@
 """Plain functions in threads."""
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -42,3 +43,24 @@ async def test_a_call_that_waits_for_a_thread_is_not_made_after_its_cancellation
         await asyncio.wait_for(in_thread(lambda: called.append("last"), {}, executor, pool, "last"), SECONDS)
     assert called == ["busy", "last"]
     assert (pool.busy, pool.queued) == (0, 0)
+
+
+async def test_what_a_cancelled_call_raises_is_not_told_of_by_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        begun.set()
+        end.wait(SECONDS)
+        raise ValueError("too late")
+
+    with ThreadPoolExecutor(1) as executor:
+        task = asyncio.create_task(in_thread(fail, {}, executor, Pool("mine"), "fail"))
+        await asyncio.to_thread(begun.wait, SECONDS)
+        task.cancel()
+        await asyncio.sleep(0)
+        end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, SECONDS)
+    del task
+    gc.collect()
+    assert "never retrieved" not in caplog.text
