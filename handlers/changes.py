@@ -22,24 +22,14 @@ from .declaration.specs import ChangingSpec
 from .environment import Environment, Place
 from .execution.application import Writer, is_refused_for_good, is_too_large
 from .execution.doing import Doing
-from .execution.progression import Counts, Progress, Progression, from_record
+from .execution.progression import Progress, Progression, from_record
 from .execution.records import Records
 from .execution.rounds import Round, Sight, Surroundings, ids
 from .loggers import ObjectLogger
 from .storage.baseline import Baseline, Recalled, digest
 from .storage.secrets import Shown, is_secret
+from .wording import QUIET, TITLES, superseded, tell_processed
 
-TITLES = {
-    Reason.CREATE: "Creation",
-    Reason.UPDATE: "Updating",
-    Reason.DELETE: "Deletion",
-    Reason.RESUME: "Resuming",
-}
-QUIET = {
-    Reason.GONE: "Deleted, really deleted, and we are notified.",
-    Reason.FREE: "Deletion, but we are done with it, and we do not care.",
-    Reason.NOOP: "Something has changed, but we are not interested (the essence is the same).",
-}
 AT_ONCE = 0.0
 
 
@@ -96,7 +86,8 @@ class Changes:
         if released is None:
             return None
         if released is not obj:
-            obj, cause = released, self._detect(released)
+            obj = released
+            cause = self._detect(obj)
         if not self.env.registry.prematch(cause):
             answer = await self._write_rest(obj, cause)
             if cause.reason is Reason.DELETE and answer is not None and not self.standing.busy:
@@ -148,8 +139,15 @@ class Changes:
 
     def _writer(self, cause: ChangingCause) -> Writer:
         env, baseline = self.env, self._baseline
-        told = (env.keeper(), baseline.own, baseline.own_fields, env.disbelieve)
-        return Writer(env.client, self.place, cause.logger, *told)
+        return Writer(
+            env.client,
+            self.place,
+            cause.logger,
+            keep=env.keeper(),
+            own=baseline.own,
+            fields=baseline.own_fields,
+            astray=env.disbelieve,
+        )
 
     async def _write(self, cause: ChangingCause, obj: Object, patch: Patch) -> Object | None:
         self.env.settings.persistence.progress_storage.flush()
@@ -268,7 +266,7 @@ class Changes:
                 progression.retell(digest(cause.old).hex(), told, clock.now())
                 self.memory.seen = others(self.memory.seen, cause.old)
         for old, counts in progression.superseded.items():
-            logger.info("%s", _superseded(old, cause.reason, counts))
+            logger.info("%s", superseded(old, cause.reason, counts))
         # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.
         pristine = plain(cause.new) if specs else cause.new
         around = Surroundings(
@@ -333,7 +331,7 @@ class Changes:
         is_there = essence == cause.old and not self._again
         answer = await round_.conclude(None if is_there or releasing else essence)
         if done:
-            _tell(cause, progression)
+            tell_processed(cause, progression)
             if not releasing:
                 self._forget_cycle()
             self.memory.handled_once = True
@@ -383,17 +381,3 @@ class Changes:
     def _forget_cycle(self) -> None:
         self.memory.progress = NOTHING
         self.memory.seen = {}
-
-
-def _tell(cause: ChangingCause, progression: Progression) -> None:
-    if progression.active and cause.logger.isEnabledFor(logging.INFO):
-        counts = progression.told
-        text = "%s is processed: %d succeeded; %d failed."
-        cause.logger.info(text, TITLES[cause.reason], counts.succeeded, counts.failed)
-
-
-def _superseded(old: Reason, new: Reason, counts: Counts) -> str:
-    return (
-        f"{TITLES[old]} is superseded by {TITLES[new].lower()}: {counts.succeeded} succeeded; {counts.failed} failed; "
-        f"{counts.left} left to the moment."
-    )

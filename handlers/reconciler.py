@@ -24,7 +24,7 @@ from .backlog import LIMIT, Backlog
 from .barrier import Barrier
 from .causation.causes import Reason
 from .causation.views import Body
-from .changes import QUIET, Changes
+from .changes import Changes
 from .declaration.registry import Interest
 from .environment import Environment, ObjectKey, Place
 from .events import show, write_left
@@ -34,6 +34,7 @@ from .indexing import Indexing
 from .keeping import Keeper
 from .loggers import ObjectLogger
 from .turns import Turns
+from .wording import QUIET
 
 __all__ = ["ObjectKey", "ObjectReconciler"]
 
