@@ -5,7 +5,7 @@ import ipaddress
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -182,7 +182,9 @@ async def relay(port: int) -> AsyncIterator[tuple[int, asyncio.Event, asyncio.Ev
         from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
         answers = asyncio.create_task(pump(from_server, writer))
         try:
-            await pump_until_frozen(reader, to_server)
+            # Who goes before having read everything resets the connection.
+            with suppress(ConnectionError):
+                await pump_until_frozen(reader, to_server)
             left.set()
         finally:
             answers.cancel()
