@@ -38,6 +38,12 @@ def drop(connection: Connection) -> None:
     connection.close()
 
 
+def completed(usual: Mapping[str, str], headers: Headers) -> Headers:
+    """The headers of a request, and before them those of the usual ones whose names are not among them."""
+    given = {name.lower() for name, _ in headers}
+    return (*((name, value) for name, value in usual.items() if name.lower() not in given), *headers)
+
+
 class Route:
     """The way to the server of one access, with one TLS context; no proxy, no redirects.
 
@@ -106,10 +112,9 @@ class Route:
 
     def _head(self, headers: Headers) -> bytes:
         """What stands between the target of a request and the length of its body."""
-        given = {name.lower() for name, _ in headers}
-        usual = [(name, value) for name, value in self._request.headers.items() if name.lower() not in given]
+        complete = completed(self._request.headers, headers)
         # The length is that of the body, whatever somebody copied from elsewhere.
-        lines = [f"{name}: {value}" for name, value in (*usual, *headers) if name.lower() != "content-length"]
+        lines = [f"{name}: {value}" for name, value in complete if name.lower() != "content-length"]
         if any(map(_breaks, lines)):
             raise ValueError("A header of a request has a line break or a null byte in it; it is not sent.")
         head = "\r\n".join(["HTTP/1.1", *lines, ""]).encode()

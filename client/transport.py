@@ -23,7 +23,7 @@ from yarl import URL
 from .endpoint import Access, Grant
 from .errors import AccessError, RequestError, StreamStalled
 from .metrics import ClientMetrics
-from .route import READ_BUFFER, Route, drop
+from .route import READ_BUFFER, Route, completed, drop
 from .settings import ClientSettings
 from .tls import Contexts
 
@@ -262,13 +262,17 @@ class Transport:
         context = self._context(access, grant) if _parsed(access.server).scheme == "https" else None
         route = self._routes.get(request.channel)
         if route is None or not route.leads(access, context):
-            usual = {"User-Agent": self._settings.user_agent}
-            if not access.compression:
-                usual["Accept-Encoding"] = "identity"
             connector = self._session(request.channel).connector
             assert connector is not None  # the session is open
-            route = self._routes[request.channel] = Route(access, context, connector, usual)
+            route = self._routes[request.channel] = Route(access, context, connector, self._usual(access))
         return route if route.takes(request.method, request.path) else None
+
+    def _usual(self, access: Access) -> dict[str, str]:
+        """The headers of every request that has none of its own by these names."""
+        usual = {"User-Agent": self._settings.user_agent}
+        if not access.compression:
+            usual["Accept-Encoding"] = "identity"
+        return usual
 
     def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Awaitable[aiohttp.ClientResponse]:
         url = URL(access.server + request.path, encoded=True)
@@ -277,9 +281,7 @@ class Transport:
         # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
         # repeated is decided above this module.
         session._retry_connection = False
-        headers = [("User-Agent", self._settings.user_agent), *request.headers.items(), *grant.headers]
-        if not access.compression and "Accept-Encoding" not in request.headers:
-            headers.append(("Accept-Encoding", "identity"))
+        headers = completed(self._usual(access), (*request.headers.items(), *grant.headers))
         security: _Security = {} if access.session is not None else self._security(url, access, grant)
         return session.request(
             request.method,
