@@ -294,3 +294,8 @@ def is_outcome_unknown(error: BaseException) -> bool:
     if isinstance(error, RequestError):
         return error.sent
     return isinstance(error, APIError) and error.code >= 500 and error.retry_after is None
+
+
+def in_words(error: Exception) -> str:
+    """What kept a request from its success, for the log; a TimeoutError has no words of its own."""
+    return "no answer came in time" if isinstance(error, TimeoutError) else str(error)

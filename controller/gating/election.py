@@ -16,6 +16,7 @@ from ...client.errors import (
     NotFound,
     RequestError,
     Unauthorized,
+    in_words,
 )
 from ...client.rest import Client
 from ...runtime import clock
@@ -307,8 +308,7 @@ class Election:
         # While there is something to lose each failure is told, else the first one of a series.
         level = logging.WARNING if self._valve.is_open or not self._failing else logging.DEBUG
         self._failing = True
-        found = "no answer came in time" if isinstance(error, TimeoutError) else error
-        _logger.log(level, "The lease %s could not be read or written: %s", self._which, found)
+        _logger.log(level, "The lease %s could not be read or written: %s", self._which, in_words(error))
 
     # The Lease.
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...client.errors import AccessError, APIError, Forbidden, NotFound, RequestError
+from ...client.errors import AccessError, APIError, Forbidden, NotFound, RequestError, in_words
 from ...client.rest import Channel, Client
 from ...runtime import clock
 from ...runtime.backoff import Backoff
@@ -219,8 +219,8 @@ class Announcer:
         except (APIError, RequestError, AccessError, TimeoutError) as error:
             level = logging.DEBUG if spot in self._failing else logging.WARNING
             self._failing.add(spot)
-            found = "no answer came in time" if isinstance(error, TimeoutError) else error
-            _logger.log(level, "The peering object %r %s could not be written: %s", self._options.name, spot, found)
+            words = in_words(error)
+            _logger.log(level, "The peering object %r %s could not be written: %s", self._options.name, spot, words)
             return None
         self._failing.discard(spot)
         return exists
