@@ -1,29 +1,21 @@
 """What a request costs, beside the clients that others use: `make bench` prints it."""
 
 import json
-import subprocess
 import sys
 
-from .peers import HERE
+from .peers import HERE, measured, serving
 
 COUNT = 10_000
-PROGRAM = str(HERE / "patches.py")
+SECONDS = 300
+PROGRAM = (sys.executable, str(HERE / "patches.py"))
 
 
 def test_patches() -> None:
     lines = {}
-    with subprocess.Popen([sys.executable, PROGRAM, "serve"], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            url = server.stdout.readline().strip()
-            for client in ("ctl", "aiohttp", "kubernetes_asyncio"):
-                command = [sys.executable, PROGRAM, client, str(COUNT), url]
-                run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-                assert run.returncode == 0, run.stderr[-2000:]
-                lines[client] = json.loads(run.stdout.splitlines()[-1])
-                print(f"\npatches, {client}: {json.dumps(lines[client])}", end="")
-        finally:
-            server.kill()
+    with serving(*PROGRAM, "serve") as url:
+        for client in ("ctl", "aiohttp", "kubernetes_asyncio"):
+            lines[client] = measured([*PROGRAM, client, str(COUNT), url], SECONDS)
+            print(f"\npatches, {client}: {json.dumps(lines[client])}", end="")
     mine = lines["ctl"]["cpu_us"]
     for peer in ("aiohttp", "kubernetes_asyncio"):
         print(f"\npatches: cpu ctl / {peer} {mine / lines[peer]['cpu_us']:.2f}", end="")

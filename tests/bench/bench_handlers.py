@@ -20,8 +20,8 @@ from ctl.client.access import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client, WatchOptions
 
-from .bench_ingest import Line, measure, replaying
-from .peers import HERE, engines, operating
+from .bench_ingest import measure, replaying
+from .peers import HERE, Line, engines, measured, operating
 
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "e2e"))
@@ -45,15 +45,7 @@ def test_raw_events(count: int, events: int) -> None:
 
 def test_objects_that_have_been_handled() -> None:
     with replaying(HANDLED, 0, "--handled") as url:
-        run = subprocess.run(
-            operating("ctl", f"handled {HANDLED} {url}", "-A"),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    assert run.returncode == 0, run.stderr[-2000:]
-    line = json.loads(run.stdout.splitlines()[-1])
+        line = measured(operating("ctl", f"handled {HANDLED} {url}", "-A"), SECONDS)
     print(f"\nhandled objects: {json.dumps(line)}", end="")
     assert line["calls"] == 1
 
@@ -121,16 +113,8 @@ def test_existing_objects(kubeconfig: Path) -> None:
     for module in engines():
         space = f"existing-{module}"
         asyncio.run(create_many(kubeconfig, space, EXISTING))
-        run = subprocess.run(
-            operating(module, f"creates {EXISTING}", "-n", space),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        )
-        assert run.returncode == 0, run.stderr[-2000:]
-        lines[module] = json.loads(run.stdout.splitlines()[-1])
+        env = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+        lines[module] = measured(operating(module, f"creates {EXISTING}", "-n", space), SECONDS, env)
         print(f"\nexisting objects, {module}: {json.dumps(lines[module])}", end="")
     told("existing objects", lines, "cpu_s", "peak_rss_mb")
 

@@ -10,40 +10,27 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from .peers import CACHE, HERE, client_go, engines, kept, operating
+from .peers import CACHE, HERE, Line, client_go, engines, kept, measured, operating, serving
 
 COUNT, EVENTS = 20_000, 200_000
 SECONDS = 120
 BUILD_SECONDS = 1200
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
-Line = dict[str, float]
 
-
-@contextmanager
-def replaying(count: int, events: int, *flags: str) -> Iterator[str]:
-    command = [sys.executable, str(HERE / "replay.py"), str(count), str(events), *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.kill()
+def replaying(count: int, events: int, *flags: str) -> AbstractContextManager[str]:
+    return serving(sys.executable, str(HERE / "replay.py"), str(count), str(events), *flags)
 
 
 def measure(name: str, *command: str, count: int = COUNT, events: int = EVENTS, pause: float = 1.0) -> Line:
     """Run one program against a server of its own and print its line; a program that hangs is killed."""
     with replaying(count, events, "--pause", str(pause)) as url:
-        full = [part.replace("URL", url) for part in command]
-        run = subprocess.run(full, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert run.returncode == 0, run.stderr[-2000:]
-    line: Line = json.loads(run.stdout.splitlines()[-1])
+        line = measured([part.replace("URL", url) for part in command], SECONDS)
     print(f"\n{name}: {json.dumps(line)}", end="")
     return line
 

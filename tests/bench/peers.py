@@ -1,15 +1,20 @@
-"""Peers' programs are built once and kept in the user's cache folder."""
+"""The programs that are measured: peers' are built once and kept in the user's cache folder; each that runs prints its figures last."""
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctl"
+
+Line = dict[str, float]
 
 
 def kept(name: str, folder: str, *sources: str) -> Path:
@@ -28,6 +33,25 @@ def client_go(name: str, package: str) -> Path | None:
         command = [go, "build", "-o", str(program), f"./{package}"]
         subprocess.run(command, cwd=HERE / "clientgo", check=True, timeout=580)
     return program
+
+
+@contextmanager
+def serving(*command: str) -> Iterator[str]:
+    """A server of its own; gives the URL that is the first line it prints."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.kill()
+
+
+def measured(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None) -> Line:
+    """Run a program and give its last line; one that hangs is killed."""
+    run = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=env)
+    assert run.returncode == 0, run.stderr[-2000:]
+    line: Line = json.loads(run.stdout.splitlines()[-1])
+    return line
 
 
 def engines() -> dict[str, str]:
