@@ -79,7 +79,7 @@ class Environment:
         return any(self.registry.changing(cause.but(resource=other)) for other in self._others(cause.resource))
 
     def _others(self, resource: Resource) -> set[Resource]:
-        return self._several.get((resource.group, resource.plural), set()) - {resource} if self._several else set()
+        return self._several.get((resource.group, resource.plural), set()) - {resource}
 
     def meet(self, resource: Resource, delta: Delta) -> None:
         """Remember an object of which a delta tells, if it is not known yet.

@@ -169,22 +169,18 @@ async def relay(port: int) -> AsyncIterator[tuple[int, asyncio.Event, asyncio.Ev
     """Pass on what is sent between clients and a port; from `frozen` on nothing that clients send. Gives its own port, `frozen`, and `left`: a client has gone."""
     frozen, left = asyncio.Event(), asyncio.Event()
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, freezes: bool) -> None:
         while data := await reader.read(65536):
-            writer.write(data)
-
-    async def pump_until_frozen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            if not frozen.is_set():
+            if not (freezes and frozen.is_set()):
                 writer.write(data)
 
     async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
-        answers = asyncio.create_task(pump(from_server, writer))
+        answers = asyncio.create_task(pump(from_server, writer, freezes=False))
         try:
             # Who goes before having read everything resets the connection.
             with suppress(ConnectionError):
-                await pump_until_frozen(reader, to_server)
+                await pump(reader, to_server, freezes=True)
             left.set()
         finally:
             answers.cancel()
