@@ -102,11 +102,13 @@ class Timers:
         return len(self._live)
 
     def start(self, timer: Timer, delay: float) -> None:
-        """Take a timer in; its first tick comes after so many seconds."""
+        """Take a timer in; its first tick comes after so many seconds: without any, before an answer to what is written next."""
         if self._dispatcher is None:
             self._dispatcher = self._tasks.spawn(self._dispatch(), name="timers")
         self._live[timer.key] = timer
         self.arm(timer, asyncio.get_running_loop().time() + delay)
+        while (key := self._queue.take()) is not None:
+            self._begin(key)
 
     def arm(self, timer: Timer, due: float) -> None:
         """Set the time of the next tick. One that is more than a second away may come GRAIN later."""
@@ -123,18 +125,20 @@ class Timers:
             self._queue.discard(timer.key)
 
     async def _dispatch(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            key = await self._queue.get()
-            timer = self._live.get(key)
-            if timer is None or timer.due is None:
-                self._queue.done(key)
-            elif timer.due > loop.time():
-                self._queue.done(key)
-                self.arm(timer, timer.due)
-            else:
-                timer.task = self._tasks.spawn(self._tick(timer, timer.due), name=f"timer {timer}")
-                timer.task.add_done_callback(partial(self._over, timer))
+            self._begin(await self._queue.get())
+
+    def _begin(self, key: TimerKey) -> None:
+        """Begin a tick, if the timer that the alarm was for is due."""
+        timer = self._live.get(key)
+        if timer is None or timer.due is None:
+            self._queue.done(key)
+        elif timer.due > asyncio.get_running_loop().time():
+            self._queue.done(key)
+            self.arm(timer, timer.due)
+        else:
+            timer.task = self._tasks.spawn(self._tick(timer, timer.due), name=f"timer {timer}")
+            timer.task.add_done_callback(partial(self._over, timer))
 
     async def _tick(self, timer: Timer, due: float) -> None:
         timer.due = None

@@ -80,6 +80,7 @@ async def timers(world: World) -> None:
     await world.patch("one", {"metadata": {"labels": {"timed": "yes"}}})
     await world.called("labelled")
     await world.patch("one", {"metadata": {"labels": {"timed": None}}})
+    await world.until("one", lambda body: "timed" not in json.dumps(body))
     await world.delete("one")
     await world.gone("one")
     await world.create("two", {"delay": 0})
