@@ -1,17 +1,13 @@
-"""The local copies of one resource, in all or in some namespaces, are read and kept up with own writes as one."""
+"""The local copies of one resource, in all or in some namespaces, are read as one."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 
 from ..client.objects import Object
 from ..client.resources import Key, Resource
-from ..informers.factory import Factory
 from ..informers.indexers import IndexFunction
 from ..informers.informer import Informer
 from ..informers.lister import Lister
 
-PATIENCE = 5.0
-"""Seconds that a write waits for the watch, where its answer cannot be shown at once (see `Informer.overlay`)."""
 OWNERS = "ctl/owners"
 """The index of objects by the uids of their owners."""
 
@@ -82,34 +78,3 @@ def _index(informer: Informer, index: str, function: IndexFunction) -> None:
     # Informers are shared, and the index of owners is everybody's.
     if index != OWNERS or OWNERS not in informer.store.indexers:
         informer.add_indexer(index, function)
-
-
-class Echoes:
-    """Shows own writes to everyone who reads from the informers of a factory."""
-
-    def __init__(self, factory: Factory, author: str) -> None:
-        self._factory = factory
-        self._author = author
-
-    @contextmanager
-    def writing(self, resource: Resource, key: Key) -> Iterator[None]:
-        """While inside, an own write to this object is on its way: nobody is told of changes of it."""
-        with ExitStack() as stack:
-            for informer in self._of(resource):
-                stack.enter_context(informer.writing(key))
-            yield
-
-    async def seen(self, resource: Resource, obj: Object) -> Object:
-        """Show an answer to all readers; returns when they see it, PATIENCE at the latest."""
-        for informer in self._of(resource):
-            if not informer.overlay(obj, author=self._author):
-                await informer.wait_for(obj, PATIENCE)
-        return obj
-
-    def gone(self, resource: Resource, key: Key, uid: str) -> None:
-        """Hide what an own write has deleted for good."""
-        for informer in self._of(resource):
-            informer.overlay_deleted(key, uid)
-
-    def _of(self, resource: Resource) -> list[Informer]:
-        return [informer for informer in self._factory.informers if informer.resource == resource]

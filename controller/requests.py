@@ -13,7 +13,8 @@ from ..client.rest import Client, ListOptions, PatchKind
 from ..informers.factory import Factory
 from ..informers.lister import Lister
 from . import desired
-from .copies import Copy, Echoes
+from .copies import Copy
+from .echoes import Echoes, Wish
 from .resolving import resolve
 
 _logger = logging.getLogger("ctl.controller")
@@ -87,7 +88,7 @@ class Requests:
         resource = await self.resource(where)
         only = ListOptions(field_selector=f"metadata.name={key.name}")
         found = await self.client.list(resource, key.namespace, only)
-        return await self._echoes.seen(resource, found[0]) if found else None
+        return await self._echoes.read(resource, found[0]) if found else None
 
     async def list_live(self, where: Where, namespace: str | None = None, selector: str | None = None) -> list[Object]:
         """The objects of a namespace (None: of all) as the server has them now."""
@@ -98,16 +99,16 @@ class Requests:
     async def create(self, where: Where, body: Mapping[str, Any]) -> Object:
         """Create an object. Raises AlreadyExists, Invalid."""
         resource = await self.resource(where)
-        return await self._echoes.seen(resource, await self.client.create(resource, typed(body, resource)))
+        return await self._echoes.read(resource, await self.client.create(resource, typed(body, resource)))
 
     async def replace(self, where: Where, body: Mapping[str, Any], *, subresource: str | None = None) -> Object:
         """Put a body in the place of what is there. Raises Conflict when its version is not the newest."""
         resource, key = await self.resource(where), key_of(body)
-        with self._echoes.writing(resource, key):
+        with self._echoes.writing(resource, key, Wish(body, whole=True)) as write:
             stored = await self.client.replace(
                 resource, body, namespace=key.namespace, name=key.name, subresource=subresource
             )
-            return await self._echoes.seen(resource, stored)
+            return await write.answered(stored)
 
     async def patch(
         self,
@@ -120,11 +121,11 @@ class Requests:
     ) -> Object:
         """Change parts of an object."""
         resource = await self.resource(where)
-        with self._echoes.writing(resource, key):
+        with self._echoes.writing(resource, key, Wish(patch)) as write:
             stored = await self.client.patch(
                 resource, key.name, key.namespace, patch, kind=kind, subresource=subresource
             )
-            return await self._echoes.seen(resource, stored)
+            return await write.answered(stored)
 
     async def apply(
         self,
@@ -147,7 +148,7 @@ class Requests:
         if known is not None and self._applied.get(place) == (wish, known.uid, known.resource_version):
             self._applied.move_to_end(place)
             return known
-        with self._echoes.writing(resource, key):
+        with self._echoes.writing(resource, key, Wish(body)) as write:
             stored = await self.client.patch(
                 resource,
                 key.name,
@@ -158,7 +159,7 @@ class Requests:
                 field_manager=manager,
                 force=force or None,
             )
-            await self._echoes.seen(resource, stored)
+            await write.answered(stored)
         self._applied[place] = (wish, stored.uid, stored.resource_version)
         if len(self._applied) > APPLIED:
             self._applied.popitem(last=False)
@@ -170,12 +171,12 @@ class Requests:
         """Delete this very object (by its uid); nothing happens when it is gone. What stays for its finalizers is seen as marked."""
         resource = await self.resource(where)
         try:
-            with self._echoes.writing(resource, obj.key):
+            with self._echoes.writing(resource, obj.key, Wish({})) as write:
                 left = await self.client.delete(
                     resource, obj.name, obj.namespace, uid=obj.uid, propagation=propagation, grace_period=grace_period
                 )
                 if left is not None:
-                    await self._echoes.seen(resource, left)
+                    await write.answered(left)
                     return
         except (NotFound, Conflict):
             _logger.debug("%r %s with uid %s was gone already.", resource, obj.key, obj.uid)

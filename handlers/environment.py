@@ -203,7 +203,7 @@ class Place(msgspec.Struct):
         """While inside, a write is on its way: what the watch tells of the object waits for its answer."""
         return self.informer.writing(self.key)
 
-    async def seen(self, obj: Object) -> None:
-        """Let everybody see an answer of the server before the watch tells of it."""
-        if not self.informer.overlay(obj):
+    async def seen(self, obj: Object, *, written: bool = True) -> None:
+        """Let everybody see an answer of the server before the watch tells of it; `written`: the answer to a write."""
+        if not self.informer.overlay(obj, echo=written):
             await self.informer.wait_for(obj, self.patience)

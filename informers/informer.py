@@ -192,22 +192,26 @@ class Informer:
 
     # Own writes.
 
-    def overlay(self, obj: Object, *, author: str | None = None) -> bool:
+    def overlay(self, obj: Object, *, author: str | None = None, echo: bool = True) -> bool:
         """Show the answer of an own write to all readers at once. When the watch delivers it, the delta is an echo.
 
         With several writers in one process, each of which wants to hear of the others, give the `author`: then the delta bears that
-        name instead, and is no echo.
+        name instead, and is no echo. Without `echo` it is news to everybody: for what was only read, and for the answer to a write that
+        may have changed nothing, whose version is then that of whoever wrote last.
 
         False when that cannot be, see `Store.overlay`; `wait_for` then waits for the watch. Objects that are none of this
         informer's are ignored; one that the write has put outside of its selection is hidden.
         """
         if not self._scope.covers(obj.namespace):
             return True
-        obj = self._reflector.slim(obj)
-        self._writes.answered(obj, author)
-        if self._scope.holds(obj):
-            return self._store.overlay(obj, author=author)
-        return self._store.overlay(obj, hidden=True, author=author)
+        obj = self.slim(obj)
+        if echo:
+            self._writes.answered(obj, author)
+        return self._store.overlay(obj, hidden=not self._scope.holds(obj), author=author, echo=echo)
+
+    def slim(self, obj: Object) -> Object:
+        """An object as the copy would keep it: without what `transform` takes away."""
+        return self._reflector.slim(obj)
 
     def has_told_of(self, obj: Object) -> bool:
         """Whether the watch has delivered this object of the copy; false where only the answer of an own write tells of it."""

@@ -200,10 +200,10 @@ class Store(Reader):
 
     # Own writes.
 
-    def overlay(self, obj: Object, *, hidden: bool = False, author: str | None = None) -> bool:
+    def overlay(self, obj: Object, *, hidden: bool = False, author: str | None = None, echo: bool = True) -> bool:
         """Show the answer of an own write to all readers at once, or hide the object if the write took it out of sight.
 
-        With an author its delta will be that author's and no echo to others.
+        With an author its delta will be that author's and no echo to others; without `echo` it will be news to all.
 
         False when versions cannot be compared, or nothing was listed yet: then it is not shown, and whoever needs it waits for
         the watch. Harmless for answers that the watch has overtaken already, and in any order.
@@ -223,9 +223,10 @@ class Store(Reader):
             return True
         if base is not None and not self._is_newer(obj.resource_version, base.resource_version):
             return True
-        self._echoes[obj.resource_version] = author
-        if len(self._echoes) > ANSWERS:
-            self._echoes.popitem(last=False)
+        if echo:
+            self._echoes[obj.resource_version] = author
+            if len(self._echoes) > ANSWERS:
+                self._echoes.popitem(last=False)
         if present is not None and present.overtakes(obj):
             return True
         overlay = Overlay(base, obj.uid, self._mark)

@@ -64,8 +64,8 @@ class Copy(Protocol):
     def writing(self) -> AbstractContextManager[None]:
         """While inside, a write is on its way."""
 
-    async def seen(self, obj: Object) -> None:
-        """Take in an answer of the server."""
+    async def seen(self, obj: Object, *, written: bool = True) -> None:
+        """Take in an answer of the server; `written`: to a write."""
 
 
 @dataclass(slots=True)
@@ -242,7 +242,7 @@ class Writer:
         found = await self.client.list(self.resource, base.namespace, only)
         for obj in found:
             if obj.uid == base.uid:
-                await self.copy.seen(obj)
+                await self.copy.seen(obj, written=False)
                 return obj
         return None
 

@@ -1,0 +1,214 @@
+"""What is an echo of an own write, and what somebody else's change that its answer happens to show."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctl.client.endpoint import Access
+from ctl.client.objects import Object
+from ctl.client.patches import merge_patch
+from ctl.client.resources import Key, Resource
+from ctl.client.rest import Client, PatchKind
+from ctl.client.settings import ClientSettings
+from ctl.controller.builder import control
+from ctl.controller.cached import CachedClient
+from ctl.controller.context import Context
+from ctl.controller.echoes import Wish
+from ctl.informers.factory import Factory
+from ctl.sandbox import Sandbox
+
+CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
+KEY = Key("default", "one")
+JSON = st.recursive(
+    st.none() | st.integers(0, 3) | st.sampled_from("abc"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+BODIES = st.dictionaries(st.sampled_from("abc"), JSON, max_size=3)
+
+
+def an_object(version: str = "1", **stanzas: Any) -> Object:
+    metadata = {"name": "one", "namespace": "default", "uid": "u", "resourceVersion": version, "generation": version}
+    return Object.from_body({"metadata": metadata | stanzas.pop("metadata", {}), **stanzas})
+
+
+@pytest.mark.parametrize(
+    ("wish", "old", "new"),
+    [
+        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1, "b": 5}}),
+        (Wish({"spec": {"a": None}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"b": 5}}),
+        (Wish({"status": {"a": {"b": 1}}}), {}, {"status": {"a": {"b": 1}}}),
+        (Wish({"status": None}), {"status": {"a": 1}}, {}),
+        # Defaults of the server that were there before.
+        (
+            Wish({"spec": {"items": [{"image": "b"}]}}),
+            {"spec": {"items": [{"image": "a", "pull": "always"}]}},
+            {"spec": {"items": [{"image": "b", "pull": "always"}]}},
+        ),
+        (Wish({"data": {"a": "1"}}, whole=True), {"data": {"a": "0", "b": "1"}}, {"data": {"a": "1"}}),
+        (Wish([{"op": "add", "path": "/spec/a/-", "value": 3}]), {"spec": {"a": [1]}}, {"spec": {"a": [1, 3]}}),
+        (Wish([{"op": "remove", "path": "/spec/a"}]), {"spec": {"a": [1]}}, {"spec": {}}),
+        (Wish({}), {"spec": {"a": 1}}, {"spec": {"a": 1}}),
+    ],
+)
+def test_what_was_sent_explains_an_answer(wish: Wish, old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert wish.explains(an_object(**old), an_object("2", **new))
+
+
+@pytest.mark.parametrize(
+    ("wish", "old", "new"),
+    [
+        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1, "b": 6}}),
+        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0}}, {"spec": {"a": 1}, "status": {"ready": True}}),
+        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1}}),
+        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0}}, {"spec": {"a": 2}}),
+        (Wish({"spec": {"a": [1]}}), {"spec": {"a": [1]}}, {"spec": {"a": [1, 2]}}),
+        (Wish({"data": {"a": "1"}}, whole=True), {"data": {"a": "0"}}, {"data": {"a": "1", "b": "1"}}),
+        (Wish([{"op": "add", "path": "/spec/a/-", "value": 3}]), {"spec": {"a": [1]}}, {"spec": {"a": [1, 2, 3]}}),
+        (Wish([{"op": "remove", "path": "/spec/a"}]), {"spec": {}}, {"spec": {"b": 1}}),
+        (Wish({"spec": 1}), {}, {"spec": 1, "metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}),
+    ],
+)
+def test_what_nobody_sent_is_somebody_else_s(wish: Wish, old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert not wish.explains(an_object(**old), an_object("2", **new))
+
+
+@given(before=BODIES, patch=BODIES, other=BODIES.filter(bool))
+def test_a_merge_explains_itself_and_nothing_that_it_does_not_touch(
+    before: dict[str, Any], patch: dict[str, Any], other: dict[str, Any]
+) -> None:
+    after = merge_patch(before, patch)
+    wish = Wish({"spec": patch})
+    assert wish.explains(an_object(spec=before), an_object("2", spec=after))
+    assert wish.explains(an_object(spec=before, status=other), an_object("2", spec=after, status=other))
+    assert not wish.explains(an_object(spec=before), an_object("2", spec=after, status=other))
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as sandbox:
+        yield sandbox
+
+
+class World:
+    """A controller of ConfigMaps beside a user; `attempts` have what each attempt read."""
+
+    def __init__(self, sandbox: Sandbox, user: Client, cached: CachedClient, attempts: list[Any]) -> None:
+        self.sandbox = sandbox
+        self.user = user
+        self.cached = cached
+        self.attempts = attempts
+
+    async def meanwhile(self, write: Callable[["World"], Awaitable[object]], **data: str) -> list[Any]:
+        """Write while the watch has yet to tell of a user's change; gives what attempts read after it has told."""
+        await asyncio.sleep(5)
+        self.sandbox.faults.stall_watches()
+        await self.user.patch(CONFIGMAPS, KEY.name, KEY.namespace, {"data": data})
+        count = len(self.attempts)
+        await write(self)
+        assert len(self.attempts) == count
+        self.sandbox.faults.resume_watches()
+        await asyncio.sleep(5)
+        return self.attempts[count:]
+
+
+@pytest.fixture
+async def world(sandbox: Sandbox) -> AsyncIterator[World]:
+    attempts: list[Any] = []
+
+    async def reconcile(key: Key, context: Context) -> None:
+        obj = context.cached.get("configmaps", key)
+        attempts.append(None if obj is None else obj.body().get("data"))
+
+    async with (
+        Client(Access(sandbox.url), ClientSettings(user_agent="user")) as user,
+        Client(Access(sandbox.url), ClientSettings(user_agent="ctl/test")) as client,
+    ):
+        factory = Factory(client)
+        metadata = {"name": "one", "namespace": "default", "finalizers": ["example.com/kept"]}
+        await user.create(CONFIGMAPS, {"metadata": metadata, "data": {"a": "1"}})
+        built = control("configmaps").reconciles(reconcile).on(client, factory)
+        await built.start()
+        await factory.wait_for_sync(timeout=10)
+        yield World(sandbox, user, built.cached, attempts)
+        await built.stop(10)
+        await factory.stop()
+
+
+async def read(world: World) -> None:
+    assert await world.cached.get_live("configmaps", KEY) is not None
+
+
+async def merge_nothing(world: World) -> None:
+    await world.cached.patch("configmaps", KEY, {"data": {"a": "1"}})
+
+
+async def patch_nothing(world: World) -> None:
+    ops = [{"op": "replace", "path": "/data/a", "value": "1"}]
+    await world.cached.patch("configmaps", KEY, ops, kind=PatchKind.JSON)
+
+
+async def apply_something(world: World) -> None:
+    await world.cached.apply("configmaps", {"metadata": {"name": "one", "namespace": "default"}, "data": {"c": "3"}})
+
+
+async def change_after_a_conflict(world: World) -> None:
+    assert await world.cached.change("configmaps", KEY, lambda body: body["data"].update(c="3")) is not None
+
+
+async def add_a_finalizer_after_a_conflict(world: World) -> None:
+    obj = world.cached.get("configmaps", KEY)
+    assert obj is not None
+    assert await world.cached.add_finalizer("configmaps", obj, "example.com/mine") is not None
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "write",
+    [
+        read,
+        merge_nothing,
+        patch_nothing,
+        apply_something,
+        change_after_a_conflict,
+        add_a_finalizer_after_a_conflict,
+    ],
+)
+async def test_a_change_that_an_own_answer_shows_first_is_reconciled(
+    world: World, write: Callable[[World], Awaitable[None]]
+) -> None:
+    told = await world.meanwhile(write, b="2")
+    assert told, "nobody was told of the user's change"
+    assert told[-1]["b"] == "2"
+
+
+@pytest.mark.virtual_time
+async def test_own_changes_trigger_nothing(world: World) -> None:
+    await asyncio.sleep(5)
+    count = len(world.attempts)
+    await world.cached.patch("configmaps", KEY, {"data": {"b": "2"}})
+    await world.cached.change("configmaps", KEY, lambda body: body["data"].update(b="3"))
+    await apply_something(world)
+    obj = world.cached.get("configmaps", KEY)
+    assert obj is not None
+    body = obj.body()
+    body["data"] = {"b": "4"}
+    await world.cached.replace("configmaps", body)
+    await asyncio.sleep(5)
+    assert len(world.attempts) == count
+
+
+@pytest.mark.virtual_time
+async def test_an_own_deletion_that_waits_for_a_finalizer_is_reconciled(world: World) -> None:
+    """Who is to take the finalizer off may be the one who deletes."""
+    await asyncio.sleep(5)
+    count = len(world.attempts)
+    obj = world.cached.get("configmaps", KEY)
+    assert obj is not None
+    await world.cached.delete("configmaps", obj)
+    await asyncio.sleep(5)
+    assert len(world.attempts) == count + 1
