@@ -16,7 +16,7 @@ from ..client.resources import Key
 from ..controller.gating.gates import AlwaysOpen, Gate
 from ..controller.result import Result
 from ..controller.watching import BACKLOG_PRIORITY
-from ..informers.deltas import DELETED, SYNCED, Delta
+from ..informers.deltas import DELETED, Delta
 from ..informers.informer import Informer
 from .background.background import NOBODY, Background
 from .background.memories import Memory
@@ -33,6 +33,7 @@ from .execution.progression import SHORTEST
 from .indexing import Indexing
 from .keeping import Keeper
 from .loggers import ObjectLogger
+from .triage import is_nobodys, is_told
 from .turns import Turns
 from .wording import QUIET
 
@@ -105,22 +106,22 @@ class ObjectReconciler:
             # Asked each time: handlers can be declared while the operator runs.
             interest, gone = handles(resource), delta.kind is DELETED
             raw = interest.watching or interest.indexing
-            if delta.kind is SYNCED or (
-                delta.echo and not gone and not raw and not interest.spawning and not _ends(delta)
-            ):
+            if not is_told(delta, interest):
                 return ()
             obj = delta.object
             key = ObjectKey(resource, obj.namespace, obj.name, kind)
             if not takes():
                 self._overlook(key, delta, indexing=interest.indexing)
                 return ()
+            if not gone and (interest.changing or interest.spawning):
+                self._env.meet(resource, delta)
+                self.background.show(obj)
+            if not gone and not interest.indexing and is_nobodys(obj, resource, self._env, self.background):
+                return ()
             if raw or gone:
                 self._note_event(key, delta)
             if delta.initial and interest.indexing:
                 self.barrier.found(key)
-            if not gone and (interest.changing or interest.spawning):
-                self._env.meet(resource, delta)
-                self.background.show(obj)
             return (key,)
 
         return trigger
@@ -334,6 +335,8 @@ class ObjectReconciler:
         return max(0.0, deadline - now)
 
     async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
+        if is_nobodys(obj, key.resource, self._env, self.background, raw=False):
+            return None
         place, memory = self._place(key, informer), self._env.memories.recall(obj.identity)
         aspect = memory.aspect(place.resource.version)
         if aspect.leaving and obj.metadata().deletion_timestamp is None:
@@ -377,16 +380,6 @@ class ObjectReconciler:
 
     def _logger(self, obj: Object) -> ObjectLogger:
         return ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
-
-
-def _ends(delta: Delta) -> bool:
-    """Whether the object is marked for deletion by now; asked of echoes.
-
-    The answer to an own write that changes nothing has the version of whoever wrote last, who may have asked for the deletion.
-    """
-    if b'"deletionTimestamp"' not in delta.object.raw or delta.object.metadata().deletion_timestamp is None:
-        return False
-    return delta.old is None or delta.old.metadata().deletion_timestamp is None
 
 
 async def _nothing() -> None:

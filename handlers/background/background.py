@@ -140,6 +140,10 @@ class Background:
         if host is not None and not _is_older(obj, host.obj):
             host.show(obj)
 
+    def attends(self, uid: str) -> bool:
+        """Whether an object has daemons or timers, or had some that are not to be started again."""
+        return uid in self._hosts
+
     def part(self, uid: str) -> None:
         """Forget an object that is gone, and end what is left of its companions."""
         host = self._hosts.pop(uid, None)

@@ -90,6 +90,12 @@ class Memory:
             found.known.copied |= any(other.known.created for other in (self, *self._aspects.values()))
         return found
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is left to be done about the object, whatever it is like."""
+        rests = self.unwritten is None and self.throttled_until is None and not self.failures
+        return rests and not self.progress and self._aspects is None
+
     def unlearn(self) -> None:
         """Others may have handled the object meanwhile: what it says of that counts from now on, and not what we know."""
         for memory in (self, *(self._aspects or {}).values()):

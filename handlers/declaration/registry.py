@@ -8,6 +8,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from ...client.objects import Object
 from ...client.resources import Resource
 from ..causation.causes import (
     Activity,
@@ -28,6 +29,7 @@ from .specs import (
     DaemonSpec,
     HandlerId,
     IndexingSpec,
+    ResourceSpec,
     SpawningSpec,
     Spec,
     TimerSpec,
@@ -72,6 +74,10 @@ class _Regard:
     spawning: tuple[SpawningSpec, ...]
     fields: frozenset[FieldPath]
     may_let_go: bool
+    selective: tuple[ResourceSpec, ...] | None
+    """All handlers but webhooks, if each asks for labels or annotations."""
+    selective_of_changes: tuple[ResourceSpec, ...] | None
+    """The handlers of changes, daemons and timers, if each does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +190,13 @@ class OperatorRegistry:
 
     def _regard_anew(self, resource: Resource) -> _Regard:
         changing, spawning = self._changing.of(resource), self._spawning.of(resource)
+        watching, indexing = self._watching.of(resource), self._indexing.of(resource)
         guards = tuple(spec for spec in changing if spec.requires_finalizer)
         return _Regard(
             resource,
             Interest(
-                watching=bool(self._watching.of(resource)),
-                indexing=bool(self._indexing.of(resource)),
+                watching=bool(watching),
+                indexing=bool(indexing),
                 changing=bool(changing),
                 spawning=bool(spawning),
             ),
@@ -200,25 +207,29 @@ class OperatorRegistry:
             spawning=spawning,
             fields=self._watching.fields(resource) | self._changing.fields(resource) | self._spawning.fields(resource),
             may_let_go=any(spec.field is not None or spec.when is not None for spec in guards),
+            selective=_selective(*watching, *indexing, *changing, *spawning),
+            selective_of_changes=_selective(*changing, *spawning),
         )
 
     def _forget_regards(self) -> None:
         self._regards.clear()
         self._latest = None
 
-    def concerns(self, resource: Resource, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-        """Tell whether an object with these labels and annotations could match any handler but webhooks.
+    def passes_over(self, resource: Resource, obj: Object, *, raw: bool = True) -> bool:
+        """Tell whether an object's labels and annotations rule out all handlers but webhooks.
 
-        A cheap look at the metadata before the body is decoded: False is certain, True is not (other filters may differ).
+        Without `raw`, those of raw events and indices are not asked. True is certain, False is not: other filters may differ. Only
+        the metadata is decoded, and only where each handler has a criterion for it.
         """
-        return any(
-            not (spec.labels or spec.annotations)
-            or (
-                match_meta(spec.label_criteria, labels, None)
-                and match_meta(spec.annotation_criteria, annotations, None)
-            )
-            for family in self._families()
-            for spec in family.of(resource)
+        regard = self._regard(resource)
+        specs = regard.selective if raw else regard.selective_of_changes
+        if specs is None:
+            return False
+        metadata = obj.metadata()
+        labels, annotations = metadata.labels or {}, metadata.annotations or {}
+        return not any(
+            match_meta(spec.label_criteria, labels, None) and match_meta(spec.annotation_criteria, annotations, None)
+            for spec in specs
         )
 
     def prematch(self, cause: ResourceCause) -> bool:
@@ -344,6 +355,10 @@ def _is_due(spec: ChangingSpec, cause: ChangingCause) -> bool:
     if not spec.initial:
         return True
     return cause.initial and (spec.deleted or cause.reason is not Reason.DELETE)
+
+
+def _selective(*specs: ResourceSpec) -> tuple[ResourceSpec, ...] | None:
+    return specs if all(spec.labels or spec.annotations for spec in specs) else None
 
 
 def _is_asked(spec: WebhookSpec, review: Review) -> bool:

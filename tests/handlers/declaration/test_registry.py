@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ctl import on
+from ctl.client.objects import Object
 from ctl.client.resources import Resource
 from ctl.handlers.causation.causes import Activity, ChangingCause, SpawningCause, WatchingCause
 from ctl.handlers.declaration import registry as registry_module
@@ -154,22 +155,40 @@ def test_daemons_timers_and_indices_are_filtered(registry: OperatorRegistry, spa
     assert ids(registry.spawning(spawning({"metadata": {"name": "x"}}))) == ["timer"]
 
 
-class TestConcerns:
-    def test_labels_decide_before_the_body_is_decoded(self, registry: OperatorRegistry, resource: Resource) -> None:
-        assert not registry.concerns(resource, {}, {})
+class TestPassesOver:
+    def passed(self, registry: OperatorRegistry, resource: Resource, **metadata: Any) -> tuple[bool, bool]:
+        """As to all handlers, and as to those of changes, daemons and timers."""
+        obj = Object.from_body({"metadata": {"name": "x", **metadata}})
+        return registry.passes_over(resource, obj), registry.passes_over(resource, obj, raw=False)
+
+    def test_labels_and_annotations_decide(self, registry: OperatorRegistry, resource: Resource) -> None:
         on.event("kex", labels={"a": "1"}, registry=registry)(fn)
         on.create("kex", annotations={"b": PRESENT}, when=lambda **_: False, registry=registry)(fn)
-        assert not registry.concerns(resource, {}, {})
-        assert registry.concerns(resource, {"a": "1"}, {})
-        assert registry.concerns(resource, {}, {"b": ""})
+        assert self.passed(registry, resource) == (True, True)
+        assert self.passed(registry, resource, labels={"a": "2"}, annotations={"c": "1"}) == (True, True)
+        assert self.passed(registry, resource, labels={"a": "1"}) == (False, True)
+        assert self.passed(registry, resource, annotations={"b": ""}) == (False, False)
+
+    def test_all_criteria_of_a_handler_count(self, registry: OperatorRegistry, resource: Resource) -> None:
+        on.daemon("kex", labels={"a": "1", "b": ABSENT}, annotations={"c": "1"}, registry=registry)(fn)
+        assert self.passed(registry, resource, labels={"a": "1"}) == (True, True)
+        assert self.passed(registry, resource, labels={"a": "1", "b": ""}, annotations={"c": "1"}) == (True, True)
+        assert self.passed(registry, resource, labels={"a": "1"}, annotations={"c": "1"}) == (False, False)
 
     def test_callbacks_may_say_yes(self, registry: OperatorRegistry, resource: Resource) -> None:
-        on.event("kex", labels={"a": lambda value, **_: value == "1"}, registry=registry)(fn)
-        assert registry.concerns(resource, {}, {})
+        on.timer("kex", interval=1, labels={"a": lambda value, **_: value == "1"}, registry=registry)(fn)
+        assert self.passed(registry, resource) == (False, False)
 
-    def test_other_filters_may_say_yes(self, registry: OperatorRegistry, resource: Resource) -> None:
-        on.daemon("kex", field="spec.x", registry=registry)(fn)
-        assert registry.concerns(resource, {}, {})
+    @pytest.mark.parametrize("options", [{}, {"field": "spec.x"}, {"when": lambda **_: False}])
+    def test_one_handler_without_such_criteria_may_say_yes(
+        self, registry: OperatorRegistry, resource: Resource, options: dict[str, Any]
+    ) -> None:
+        on.update("kex", labels={"a": "1"}, registry=registry)(fn)
+        assert self.passed(registry, resource) == (True, True)
+        on.index("kex", registry=registry, **options)(fn)
+        assert self.passed(registry, resource) == (False, True)
+        on.resume("kex", registry=registry, **options)(fn)
+        assert self.passed(registry, resource) == (False, False)
 
 
 class TestPrematch:
