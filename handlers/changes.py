@@ -213,7 +213,9 @@ class Changes:
         answer = await self._write_rest(obj, cause)
         self._forget_cycle()
         if cause.reason is Reason.NOOP:
-            self.memory.carried = {} if outdated is None else others(seen, outdated)
+            # What is now, too: who has not finished knows no other state, and the object may be at the new base by now.
+            now = Sight(cause.new)
+            self.memory.carried = {} if outdated is None else others({**seen, now.digest: now.essence}, outdated)
         if outdated is not None:
             self.memory.known.learn(outdated, keep=bool(compact))
         elif compact:

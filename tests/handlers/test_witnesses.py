@@ -281,3 +281,37 @@ async def test_a_change_during_a_resumption_is_told_once(world: World, calls: Ca
     assert sorted(updated) == ["below", "both", "late", "late", "update"]
     assert len(calls) == len(names) + len(updated)
     assert _bases(world) == [{"field": 1}, {"field": 2}]
+
+
+async def test_what_is_taken_back_and_comes_again_before_the_base_has_moved_is_told_to_who_has_not_seen_it(
+    world: World,
+) -> None:
+    """One handler has seen it, so it becomes the base of the way back; another one was to be tried again, and would never be."""
+    seen: dict[str, Any] = {}
+
+    @ctl.on.create(KEX.plural, id="quick")
+    @ctl.on.update(KEX.plural, id="quick")
+    async def quick(spec: Any, **_: Any) -> None:
+        seen["quick"] = spec["field"]
+
+    @ctl.on.create(KEX.plural, id="unlucky")
+    @ctl.on.update(KEX.plural, id="unlucky")
+    async def unlucky(spec: Any, **_: Any) -> None:
+        if spec["field"] == 2 and "failed" not in seen:
+            seen["failed"] = True
+            raise ctl.TemporaryError("not yet", delay=20)
+        seen["unlucky"] = spec["field"]
+
+    async with world.running():
+        await world.create(spec={"field": 1})
+        await world.handled()
+        await world.patch({"spec": {"field": 2}})
+        await world.until(lambda: world.record("quick"))
+        rule = world.sandbox.faults.delay(5, match=world.own_patches(), times=1)
+        await world.patch({"spec": {"field": 1}})
+        await world.until(lambda: rule.hits == 1)
+        await world.patch({"spec": {"field": 2}})
+        await rest(60)
+        await world.handled()
+    assert seen == {"quick": 2, "failed": True, "unlucky": 2}
+    assert _bases(world)[-1] == {"field": 2}
