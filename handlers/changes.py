@@ -22,7 +22,7 @@ from .declaration.specs import ChangingSpec
 from .environment import Environment, Place
 from .execution.application import Writer, is_refused_for_good, is_too_large
 from .execution.doing import Doing
-from .execution.progression import Progress, Progression, from_record
+from .execution.progression import Progress, Progression, from_record, unfinished
 from .execution.records import Records
 from .execution.rounds import Round, Sight, Surroundings, ids
 from .loggers import ObjectLogger
@@ -107,7 +107,7 @@ class Changes:
         deleting = metadata.get("deletionTimestamp") is not None
         self.memory.leaving |= deleting
         new = self._baseline.essence(body)
-        self._recalled = self._baseline.recall(body, new, self.memory.known)
+        self._recalled = self._recall(body, new, deleting=deleting)
         old = self._recalled.essence
         if self.memory.known.copied:
             self._baseline.disown(body, self.patch, list(env.registry.changing_ids(self.place.resource)))
@@ -134,6 +134,14 @@ class Changes:
         )
         situation.set(Doing(cause, situation.get()))
         return cause
+
+    def _recall(self, body: Body, new: BodyEssence, *, deleting: bool) -> Recalled:
+        known = self.memory.known
+        if not self._baseline.several or known.digest is not None or known.copied or deleting:
+            return self._baseline.recall(body, new, known)
+        storage = self.env.settings.persistence.progress_storage
+        left = unfinished(self.env.registry.changing_ids(self.place.resource), body, storage)
+        return self._baseline.recall_of_several(body, new, known, left)
 
     # Writes beside the round.
 
@@ -226,10 +234,10 @@ class Changes:
     def _purge_left(self, cause: ChangingCause) -> Progression:
         """Remove the records of an unfinished cycle. This is on the way of each event that changes nothing: mostly there are none."""
         storage = self.env.settings.persistence.progress_storage
-        if not (self.memory.progress or self.patch or storage.may_hold(cause.body)):
-            return Progression(cause.reason)
-        left = self._progression(cause, [])
-        left.purge(cause.body, self.patch, storage)
+        left = Progression(cause.reason)
+        if self.memory.progress or self.patch or storage.may_hold(cause.body):
+            left = self._progression(cause, [])
+            left.purge(cause.body, self.patch, storage)
         return left
 
     def _left_records(self, cause: ChangingCause, obj: Object) -> Patch:
@@ -292,18 +300,21 @@ class Changes:
         return await self._conclude(round_, pristine)
 
     def _progression(self, cause: ChangingCause, specs: list[ChangingSpec]) -> Progression:
-        storage = self.env.settings.persistence.progress_storage
-        remembered = self.memory.progress
+        storage, remembered = self.env.settings.persistence.progress_storage, self.memory.progress
+        copied, owned = self.memory.known.copied, self.env.registry.changing_ids(cause.resource)
+        # A function for several versions has one id, and one record, for all of them.
+        shared = self.env.ids_beside(cause.resource) if self.memory.known.behind else ()
 
         def fetch(handler_id: str) -> Progress | None:
-            record = None if self.memory.known.copied else storage.fetch(key=handler_id, body=cause.body)
+            record = None if copied or handler_id in shared else storage.fetch(key=handler_id, body=cause.body)
             stored = None if record is None else from_record(record)
             known = remembered.get(handler_id)
             if stored is None or (known is not None and known.newer_than(stored)):
                 return known
             return stored
 
-        owned = self.env.registry.changing_ids(cause.resource)
+        if not specs and self._baseline.several and (memory := self.env.memories.find(cause.body.metadata.uid or "")):
+            owned = tuple(known for known in owned if known not in memory.in_work_beside(self.memory))
         return Progression.load(cause.reason, owned, ids(specs), fetch, clock.now())
 
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
@@ -329,6 +340,7 @@ class Changes:
             answer = await round_.conclude(missed)
             self._forget_cycle()
             self.memory.known.unlearn()
+            self.memory.known.created |= cause.reason is Reason.CREATE
             return None if answer is None else AT_ONCE
         is_there = essence == cause.old and not self._again
         answer = await round_.conclude(None if is_there or releasing else essence)

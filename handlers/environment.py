@@ -78,6 +78,10 @@ class Environment:
             return False
         return any(self.registry.changing(cause.but(resource=other)) for other in self._others(cause.resource))
 
+    def ids_beside(self, resource: Resource) -> set[HandlerId]:
+        """The ids of the change handlers of the other served versions; a function for several versions has one for all of them."""
+        return {found for other in self._others(resource) for found in self.registry.changing_ids(other)}
+
     def _others(self, resource: Resource) -> set[Resource]:
         return self._several.get((resource.group, resource.plural), set()) - {resource}
 

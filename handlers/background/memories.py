@@ -85,9 +85,9 @@ class Memory:
         if self._version != version and version not in self._aspects:
             self._aspects[version] = Memory(initial=self.initial)
         found = self if self._version == version else self._aspects[version]
-        if found.known.digest is None:
+        if found.known.digest is None and not found.known.created:
             # What the handlers of one version were told as a creation is one for those of the others too.
-            found.known.copied |= any(other.known.created for other in (self, *self._aspects.values()))
+            found.known.behind |= any(other.known.created for other in (self, *self._aspects.values()))
         return found
 
     @property
@@ -95,6 +95,11 @@ class Memory:
         """Whether nothing is left to be done about the object, whatever it is like."""
         rests = self.unwritten is None and self.throttled_until is None and not self.failures
         return rests and not self.progress and self._aspects is None
+
+    def in_work_beside(self, aspect: "Memory") -> frozenset[str]:
+        """The handlers in the unfinished cycles of the other served versions, as one of them sees the object."""
+        others = (self, *(self._aspects or {}).values())
+        return frozenset(known for other in others if other is not aspect for known in other.progress)
 
     def unlearn(self) -> None:
         """Others may have handled the object meanwhile: what it says of that counts from now on, and not what we know."""

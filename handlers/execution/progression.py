@@ -259,6 +259,14 @@ class Progression(msgspec.Struct):
         return {known_id: self.records[known_id] for known_id in self.active}
 
 
+def unfinished(ids: Iterable[str], body: Body, storage: ProgressStorage) -> set[Reason | None]:
+    """For what reasons a body holds records of these handlers that are to be called again."""
+    if not storage.may_hold(body):
+        return set()
+    found = (storage.fetch(key=known_id, body=body) for known_id in ids)
+    return {known.purpose for known in map(from_record, filter(None, found)) if not known.finished}
+
+
 def from_record(record: ProgressRecord) -> Progress:
     """Read a stored record; naive times (written by Kopf before 1.37) are UTC. A missing start is the epoch."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ...client.objects import Object
+from ..causation.causes import Reason
 from ..causation.fields import FieldPath
 from ..causation.patch import Patch, compose
 from ..causation.views import Body, BodyEssence
@@ -52,8 +53,9 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 class Known(msgspec.Struct, eq=False, gc=False):
     """What the process knows of one object's baseline, beside what the object says.
 
-    `digest`: of the state handled last. `copied`: what the object says is not about it, or not about this version of it.
-    `created`: its creation was handled by this process. `dropped`: a storage that is not one of ours kept nothing of it.
+    `digest`: of the state handled last. `copied`: what the object says is not about it.
+    `created`: its creation was handled by this process; `behind`: it was by the handlers of another served version, and what the
+    object says is theirs. `dropped`: a storage that is not one of ours kept nothing of it.
     `thrift`: how much the server has refused as too large: 0 nothing, 1 what was whole, 2 anything of ours. `state`: the state itself, compressed, for an object that holds a digest only.
     """
 
@@ -61,6 +63,7 @@ class Known(msgspec.Struct, eq=False, gc=False):
     state: bytes | None = None
     copied: bool = False
     created: bool = False
+    behind: bool = False
     dropped: bool = False
     thrift: int = 0
     _restores: int = 0
@@ -74,11 +77,12 @@ class Known(msgspec.Struct, eq=False, gc=False):
         elif not keep:
             self.state = None
         self.digest = known
-        self.copied = False
+        self.copied = self.behind = False
 
     def unlearn(self) -> None:
         """Others may have handled the object since: what it says counts."""
         self.digest = None
+        self.behind = False
 
     def until_restored(self, now: float) -> float:
         """How many seconds to wait before a removed diff-base may be put back; 0: that is done now."""
@@ -151,7 +155,7 @@ class Baseline:
         """
         if self.several and known.digest is not None and not known.copied:
             return Recalled(new if known.digest == digest(new) else known.recalled(known.digest) or {}, compact=True)
-        stored = None if known.copied else self.diffbase.fetch(body=body)
+        stored = None if known.copied or known.behind else self.diffbase.fetch(body=body)
         if stored is not None:
             old = self._comparable(stored, body)
             if old == new:
@@ -162,7 +166,7 @@ class Baseline:
             elif known.digest not in {None, digest(old)} and known.digest == digest(new):
                 return Recalled(new, misplaced=True)
             return Recalled(old)
-        there = None if known.copied else self._fetch_digest(body)
+        there = None if known.copied or known.behind else self._fetch_digest(body)
         if there is None and known.digest is None:
             return Recalled(None)
         now = digest(new)
@@ -175,6 +179,25 @@ class Baseline:
             return Recalled(None)
         old = known.recalled(there or known.digest or b"") or {}
         return Recalled(old, compact=there is not None)
+
+    def recall_of_several(
+        self, body: Body, new: BodyEssence, known: Known, left: Collection[Reason | None]
+    ) -> Recalled:
+        """The same for one of several served versions of which the process does not know what its handlers saw last.
+
+        The diff-base is that of the version that was done first. Records of handlers that are to be called again, for the reasons
+        that are `left`, say that this one is not done, whatever it says.
+        """
+        if Reason.CREATE in left:
+            return Recalled(None)
+        recalled = self.recall(body, new, known)
+        if Reason.UPDATE in left and recalled.essence == new:
+            known.unlearn()
+            return Recalled({})
+        if Reason.UPDATE in left and recalled.essence:
+            # Another one may be done before these are.
+            known.learn(recalled.essence, keep=True)
+        return recalled
 
     def keep(self, body: Body, patch: Patch, essence: BodyEssence, room: Room, thrift: int = 0) -> bool:
         """Remember a state in the patch; true when only its digest fits, so that the process has to keep it whole."""
