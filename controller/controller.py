@@ -10,7 +10,7 @@ from ..runtime.metrics import Sample
 from ..runtime.tasks import Tasks
 from ..workqueue import RateLimitingQueue
 from .asked import Asked
-from .gating.gates import AlwaysOpen, Gate, Heir, Turn
+from .gating.gates import AlwaysOpen, Gate, Heir, Timed, Turn
 from .metrics import ControllerMetrics
 from .predicates import Predicate
 from .reconciler import Reason, Reconciler, as_function
@@ -103,7 +103,8 @@ class Controller(Generic[K]):
         self.queue: RateLimitingQueue[K] = RateLimitingQueue(name) if queue is None else queue
         self.metrics = ControllerMetrics(name, concurrency)
         self._gate: Gate = AlwaysOpen() if gate is None else gate
-        self._worker = Worker(name, as_function(reconcile), self.queue, self.metrics, timeout=timeout)
+        left = self._gate.left if isinstance(self._gate, Timed) else None
+        self._worker = Worker(name, as_function(reconcile), self.queue, self.metrics, timeout=timeout, left=left)
         self._heir: Heir | None = self._gate if isinstance(self._gate, Heir) else None
         # Whether the gate has opened and was not revoked since; and how many terms have begun.
         self._in_term = False

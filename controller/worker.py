@@ -9,6 +9,7 @@ import msgspec
 
 from ..runtime.situation import identity, number, situation
 from ..workqueue import RateLimitingQueue
+from .gating.tenure import Left, until_held
 from .metrics import ControllerMetrics
 from .notes import Failure, Notes
 from .reconciler import Attempt, Reason, Reconcile
@@ -77,12 +78,15 @@ class Worker(Generic[K]):
         metrics: ControllerMetrics,
         *,
         timeout: float | None,
+        left: Left | None = None,
     ) -> None:
+        """`left`: for how long attempts may begin; None: for ever."""
         self._name = name
         self._reconcile = reconcile
         self._queue = queue
         self._metrics = metrics
         self._timeout = timeout
+        self._left = left
         self.notes: Notes[K] = Notes()
 
     def work(self, key: K) -> Coroutine[Any, Any, None]:
@@ -102,6 +106,8 @@ class Worker(Generic[K]):
         error: BaseException | None = None
         timed_out = cut = False
         try:
+            if self._left is not None and self._left() <= 0:
+                await until_held(self._left)
             if self._timeout is None:
                 returned = await self._reconcile(key, attempt)
             else:

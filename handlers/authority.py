@@ -46,6 +46,10 @@ class _Inherited(Valve):
         super().__init__()
         self._leadership = leadership
 
+    def left(self) -> float:
+        """For how many seconds anything may begin, whether or not the loop has heard of an end."""
+        return self._leadership.left()
+
     async def catch_up(self, copy: Copy) -> None:
         """Wait until attempts may go by this copy."""
         if isinstance(self._leadership, Heir):

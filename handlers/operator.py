@@ -15,6 +15,7 @@ from ..client.rest import Client
 from ..controller.builder import refuse_namesakes
 from ..controller.controller import Controller
 from ..controller.gating.leadership import Leadership
+from ..controller.gating.tenure import acting_by
 from ..controller.rights import Rights
 from ..informers.factory import Factory
 from ..informers.transform import drop_managed_fields
@@ -169,9 +170,11 @@ class _Operator:
                 return
             authority = Authority(self.stage, self.wish, self._leadership, self.last_resort)
             client.fence = self._leadership
+            left = None if self._leadership is None else self._leadership.left
             try:
                 async with posting(client, settings, rights):
-                    await self._work(client, rights, authority)
+                    with acting_by(left):
+                        await self._work(client, rights, authority)
             finally:
                 # Everything is written.
                 await authority.stop(settings.queueing.exit_timeout)

@@ -6,6 +6,7 @@ Leadership and peering are gates; a controller passes one before each attempt. P
 import logging
 from collections.abc import Callable
 from enum import Enum
+from math import inf
 from typing import Protocol, runtime_checkable
 
 from ...client.resources import Resource
@@ -90,6 +91,14 @@ class Heir(Protocol):
         """Wait until attempts may go by this copy."""
 
 
+@runtime_checkable
+class Timed(Protocol):
+    """A gate that is open for some time only, if nobody prolongs it, and knows by the clock for how long."""
+
+    def left(self) -> float:
+        """For how many seconds whoever has passed may begin something; 0 also while nobody has yet heard of the end."""
+
+
 class AlwaysOpen:
     """The gate of those who need none."""
 
@@ -132,6 +141,10 @@ class AllOf:
         for gate in self._gates:
             if isinstance(gate, Heir):
                 await gate.catch_up(copy)
+
+    def left(self) -> float:
+        """The least that any of them leaves."""
+        return min((gate.left() for gate in self._gates if isinstance(gate, Timed)), default=inf)
 
     def close(self) -> None:
         """Hear of the gates no more."""

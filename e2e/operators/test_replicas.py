@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import os
+import re
+import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack
@@ -26,6 +28,7 @@ from ctl.sandbox import Sandbox
 FOLDER = Path(__file__).parent
 OPERATOR = FOLDER / "replica_operator.py"
 STUCK = FOLDER / "stuck_operator.py"
+BUSY = FOLDER / "busy_operator.py"
 CRD = FOLDER.parents[1] / "examples" / "01-minimal" / "crd.yaml"
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
 OBJECTS = 5
@@ -34,6 +37,8 @@ DURATION = 9
 SHORT = 3
 """The same where it does not matter who of them leads."""
 SECONDS = 60.0
+STOPS = 2
+"""How often a leader is stopped for longer than its lease lasts."""
 ATTEMPTS = 3
 """What is to be quick is so once in so many times, also on a machine that is busy with others."""
 WORTH, LONGEST = 0.1, 180.0
@@ -317,6 +322,53 @@ async def test_what_cannot_be_cancelled_ends_the_process_before_another_one_may_
         # The renew deadline, and no longer than the lease lasts; what it takes to end a process comes on top. Its writes have been
         # fenced since the deadline.
         assert took < DURATION + 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="The system has no such signal.")
+async def test_a_leader_that_was_stopped_and_goes_on_calls_no_handler(crew: Crew) -> None:
+    """Of what was ready to run, whether or not its loop has heard that the lease is over."""
+    late = 0
+    names = [crew.start(operator=BUSY, lease=SHORT) for _ in range(2)]
+    for _ in range(STOPS):
+        leader = await caller(crew, names, time.monotonic())
+        other = next(name for name in names if name != leader)
+        process, losses = crew.members[leader].process, lost(crew.members[leader])
+        process.send_signal(signal.SIGSTOP)
+        try:
+            stopped = time.monotonic()
+            await caller(crew, [other], stopped)
+        finally:
+            resumed = time.monotonic()
+            process.send_signal(signal.SIGCONT)
+        await crew.until(lambda: lost(crew.members[leader]) > losses, "the loss to be noticed")  # noqa: B023
+        late += sum(at >= resumed for at in called(crew.members[leader]))
+        # It leads again after the other one.
+        assert await asyncio.to_thread(crew.members[other].stop) == 0
+        names = [leader, crew.start(operator=BUSY, lease=SHORT)]
+    # One may have been stopped between its look at the clock and the call.
+    assert late < STOPS
+
+
+async def caller(crew: Crew, names: list[str], after: float) -> str:
+    """Wait for a call that began after a moment; gives whose."""
+    found: list[str] = []
+
+    def look() -> bool:
+        found[:] = [name for name in names if any(at > after for at in called(crew.members[name]))]
+        return bool(found)
+
+    await crew.until(look, f"a call of {names}")
+    return found[0]
+
+
+def lost(member: Operator) -> int:
+    """How often a replica has begun to stand by."""
+    return member.text().count("stands by from now on")
+
+
+def called(member: Operator) -> list[float]:
+    """When the handlers of a replica were called, by the clock that all processes have in common."""
+    return [float(found) for found in re.findall(r"^called (\S+)$", member.text(), re.MULTILINE)]
 
 
 async def test_threads_that_are_at_work_do_not_hold_up_the_end_nor_the_release(crew: Crew) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from ...controller.gating.tenure import Left, TenureOverError, only_while_held, tenure, until_held
 from ...runtime import clock
 from ...runtime.situation import situation
 from ...runtime.watchdog import Blame
-from ..causation.causes import Cause, IndexingCause, ResourceCause
+from ..causation.causes import Activity, ActivityCause, Cause, IndexingCause, ResourceCause
 from ..causation.current import current_cause
 from ..causation.plain import Unwritable, make_plain
 from ..declaration.specs import Spec
@@ -52,7 +53,7 @@ async def attempt(
     `after` is awaited when the function has returned, as a part of the attempt (implicit sub-handlers); `subrefs` tells
     then which sub-handlers were declared. Cancellation is logged and passed on.
     """
-    spec, cause = call.spec, call.cause
+    spec, cause, left = call.spec, call.cause, await _begin(call.cause)
     logger, now, time = cause.logger, clock.now(), asyncio.get_running_loop().time
     pools = statistics.current()
     counts = pools.of(spec)
@@ -73,7 +74,7 @@ async def attempt(
         if spec.is_async:
             result = await spec.fn(**kwargs(call, now))
         else:
-            result = await _call_in_thread(call, settings, now, pools)
+            result = await _call_in_thread(call, settings, now, pools, left)
         if after is not None:
             await after()
         _insist_on_writable(call)
@@ -103,12 +104,35 @@ async def attempt(
         situation.reset(doing)
 
 
-async def _call_in_thread(call: Call, settings: OperatorSettings, now: datetime, pools: Statistics) -> Any:
+async def _begin(cause: Cause) -> Left | None:
+    """Wait until somebody may be called for a cause, and give how long that may be; None where that is for ever.
+
+    Indices and most activities are everybody's, and not only a leader's.
+    """
+    left = tenure.get()
+    if left is None or isinstance(cause, IndexingCause):
+        return None
+    if isinstance(cause, ActivityCause) and cause.activity is not Activity.LEADING:
+        return None
+    if left() <= 0:
+        await until_held(left)
+    return left
+
+
+async def _call_in_thread(
+    call: Call, settings: OperatorSettings, now: datetime, pools: Statistics, left: Left | None
+) -> Any:
     spec = call.spec
     executor, pool = (
         (settings.execution.executor, pools.pool) if call.executor is None else (call.executor, pools.threads)
     )
-    return await in_thread(spec.fn, kwargs(call, now), executor, pool, spec.id)
+    if left is None:
+        return await in_thread(spec.fn, kwargs(call, now), executor, pool, spec.id)
+    while True:
+        try:
+            return await in_thread(only_while_held(spec.fn, left), kwargs(call, now), executor, pool, spec.id)
+        except TenureOverError:
+            await until_held(left)
 
 
 def _unwritable(call: Call) -> list[Unwritable]:
