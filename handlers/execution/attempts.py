@@ -53,7 +53,7 @@ async def attempt(
     `after` is awaited when the function has returned, as a part of the attempt (implicit sub-handlers); `subrefs` tells
     then which sub-handlers were declared. Cancellation is logged and passed on.
     """
-    spec, cause, left = call.spec, call.cause, await _begin(call.cause)
+    spec, cause, left = call.spec, call.cause, tenure.get() and await _begin(call.cause)
     logger, now, time = cause.logger, clock.now(), asyncio.get_running_loop().time
     pools = statistics.current()
     counts = pools.of(spec)
