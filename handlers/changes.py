@@ -71,7 +71,7 @@ class Changes:
                 # Perhaps it was what we remember there: less of it, then.
                 self.memory.known.thrift += 1
                 self.memory.keep_pending(self.patch)
-            elif is_refused_for_good(exc) or is_too_large(exc):
+            elif self.patch and (is_refused_for_good(exc) or is_too_large(exc)):
                 # The handlers do it anew, and better.
                 self._forget_cycle()
             else:
@@ -183,6 +183,7 @@ class Changes:
         """
         if self.env.is_for_others(cause):
             return
+        self.patch = Patch()  # it is written; what the server refuses from here on is not the handlers'
         cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         left = self._left_records(cause, obj)
         annotations = list(left.metadata.annotations)
@@ -259,8 +260,7 @@ class Changes:
     # The round.
 
     async def _handle_due(self, obj: Object, cause: ChangingCause) -> float | None:
-        logger = cause.logger
-        title = TITLES[cause.reason]
+        logger, title = cause.logger, TITLES[cause.reason]
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s is in progress: %r", title, Shown(cause.body, is_secret=is_secret(cause.body)))
             if cause.diff and cause.old is not None:

@@ -577,3 +577,27 @@ async def test_why_a_finalizer_could_not_be_put_is_what_the_server_said(
     assert len(said) == 1
     assert "a webhook says no" in said[0]
     assert ("changed under each of 5 attempts" in said[0]) is (code == 409)
+
+
+@pytest.mark.parametrize("with_results", [False, True])
+async def test_a_refusal_to_let_an_object_go_calls_no_handler_of_its_deletion_again(
+    world: World, calls: Calls, *, with_results: bool
+) -> None:
+    """A webhook says no to what is not the handlers': the finalizer, and the records that go with it."""
+
+    @ctl.on.delete(KEX.plural, id="delete")
+    async def delete(**_: Any) -> Any:
+        calls("delete", {})
+        return "done" if with_results else None
+
+    def lets_go(request: LoggedRequest) -> bool:
+        return b'"remove"' in request.body and b"/metadata/finalizers" in request.body
+
+    async with world.running():
+        await world.create(finalizers=["example.com/theirs"])
+        await world.handled()
+        rule = world.sandbox.faults.answer(422, "Invalid", "no", match=world.own_patches(when=lets_go), times=3)
+        await world.delete()
+        await world.until(lambda: rule.hits == 3)
+        await world.until(lambda: world.get()["metadata"]["finalizers"] == ["example.com/theirs"])
+    assert calls.names == ["delete"]
