@@ -85,6 +85,12 @@ class Environment:
     def _others(self, resource: Resource) -> set[Resource]:
         return self._several.get((resource.group, resource.plural), set()) - {resource}
 
+    def is_blind_to_status(self, resource: Resource) -> bool:
+        """Whether neither handlers of changes nor what remembers their work look at what controllers write by themselves."""
+        if self.outside or self.has_versions(resource) or not self.registry.is_steady(resource):
+            return False
+        return self.baseline(resource).is_blind_to_status
+
     def meet(self, resource: Resource, delta: Delta) -> None:
         """Remember an object of which a delta tells, if it is not known yet.
 
@@ -111,7 +117,8 @@ class Environment:
 
     def disbelieve(self, obj: Object) -> None:
         """What this newborn says of having been handled is about another object, which had its name."""
-        self.memories.recall(obj.identity).known.copied = True
+        memory = self.memories.recall(obj.identity)
+        memory.known.copied, memory.settled = True, None
 
     async def load(self, obj: Object) -> None:
         """Know what is remembered of an object outside of it."""

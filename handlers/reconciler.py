@@ -33,7 +33,7 @@ from .execution.progression import SHORTEST
 from .indexing import Indexing
 from .keeping import Keeper
 from .loggers import ObjectLogger
-from .triage import is_nobodys, is_told
+from .triage import is_nobodys, is_settled, is_told, settle, stays_settled
 from .turns import Turns
 from .wording import QUIET
 
@@ -117,6 +117,8 @@ class ObjectReconciler:
                 self._env.meet(resource, delta)
                 self.background.show(obj)
             if not gone and not interest.indexing and is_nobodys(obj, resource, self._env, self.background):
+                return ()
+            if interest.changing and not interest.spawning and stays_settled(delta, resource, self._env) and not raw:
                 return ()
             if raw or gone:
                 self._note_event(key, delta)
@@ -337,6 +339,8 @@ class ObjectReconciler:
     async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
         if is_nobodys(obj, key.resource, self._env, self.background, raw=False):
             return None
+        if not interest.spawning and is_settled(obj, key.resource, self._env):
+            return None
         place, memory = self._place(key, informer), self._env.memories.recall(obj.identity)
         aspect = memory.aspect(place.resource.version)
         if aspect.leaving and obj.metadata().deletion_timestamp is None:
@@ -346,7 +350,10 @@ class ObjectReconciler:
         latest = place.latest() if interest.spawning else obj
         if latest is None or latest.uid != obj.uid:
             return None
-        return await Changes(self._env, place, aspect, standing).handle(latest)
+        delay = await Changes(self._env, place, aspect, standing).handle(latest)
+        if delay is None and place.latest() is latest:
+            settle(latest, self._env)  # nothing was written, and nothing is to be done later
+        return delay
 
     def _place(self, key: ObjectKey, informer: Informer) -> Place:
         return Place(informer, Key(key.namespace, key.name), self._env.settings.persistence.consistency_timeout)

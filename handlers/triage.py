@@ -1,11 +1,20 @@
 """Most deltas on a busy kind are for no handler: they are told from the others before a body is decoded or a key is queued."""
 
+import logging
+
+import msgspec
+
 from ..client.objects import Object
 from ..client.resources import Resource
-from ..informers.deltas import DELETED, SYNCED, Delta
+from ..informers.deltas import DELETED, SYNCED, UPDATED, Delta
 from .background.background import Background
 from .declaration.registry import Interest
 from .environment import Environment
+from .storage.baseline import VOLATILE
+
+_objects = logging.getLogger("kopf.objects")
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_VOLATILE = tuple(name for _, name in VOLATILE)
 
 
 def is_told(delta: Delta, interest: Interest) -> bool:
@@ -38,3 +47,43 @@ def is_nobodys(obj: Object, resource: Resource, env: Environment, background: Ba
         return False
     memory = env.memories.find(obj.identity)
     return (memory is None or memory.is_quiet) and not background.attends(obj.identity)
+
+
+def settle(obj: Object, env: Environment) -> None:
+    """Note that there is nothing to do about this version of an object."""
+    env.memories.keep_settled(env.registry.revision)
+    env.memories.recall(obj.identity).settled = obj.resource_version
+
+
+def is_settled(obj: Object, resource: Resource, env: Environment) -> bool:
+    """Whether an attempt found nothing to do about this version of an object, or one that differs in nothing that handlers of changes see."""
+    memory = env.memories.find(obj.identity)
+    if memory is None or memory.settled is None:
+        return False
+    env.memories.keep_settled(env.registry.revision)
+    return memory.settled == obj.resource_version and memory.is_quiet and env.is_blind_to_status(resource)
+
+
+def stays_settled(delta: Delta, resource: Resource, env: Environment) -> bool:
+    """Whether there is nothing to do after a change, since there was not before it and only others' own business has changed.
+
+    That is the status above all: it is what changes most. Who debugs is shown each attempt.
+    """
+    old, new = delta.old, delta.object
+    if delta.kind is not UPDATED or old is None or not is_settled(old, resource, env):
+        return False
+    if _objects.isEnabledFor(logging.DEBUG) or not _is_same_but_status(old.raw, new.raw):
+        return False
+    settle(new, env)
+    return True
+
+
+def _is_same_but_status(old: bytes, new: bytes) -> bool:
+    was, now = _members(old), _members(new)
+    for members in (was, now):
+        members.pop("status", None)
+    was_metadata, now_metadata = _members(was.pop("metadata")), _members(now.pop("metadata"))
+    for metadata in (was_metadata, now_metadata):
+        for name in _VOLATILE:
+            metadata.pop(name, None)
+    return was == now and was_metadata == now_metadata

@@ -28,7 +28,7 @@ from .daemons import Daemon
 from .memories import Memory
 from .stoppers import DaemonStoppingReason
 from .termination import Termination
-from .timers import Timer, Timers, is_volatile
+from .timers import Timer, Timers
 
 HUNG = 5.0
 """Seconds that companions which were given up have to end by themselves before the operator's end cancels them."""
@@ -360,4 +360,4 @@ def _is_older(obj: Object, other: Object) -> bool:
 
 def _may_come(spec: SpawningSpec) -> bool:
     """Whether a timer that does not match now may match later, though its object stays as it is."""
-    return isinstance(spec, TimerSpec) and spec.interval is not None and is_volatile(spec)
+    return isinstance(spec, TimerSpec) and spec.interval is not None and spec.is_volatile

@@ -35,6 +35,7 @@ class Memory:
     `leaving`: it was seen being deleted, which nothing takes back: a version of it that is not is an older one.
     `released`: our finalizer was taken off when the object was being deleted, and cannot come back; the copy may not show it.
     `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
+    `settled`: the version of the object in which an attempt found nothing to do, and left nothing.
     `failures`: consecutive attempts that ended with an error of ours or of the server, `error` the last of these; `throttled_until`: loop time.
     """
 
@@ -52,6 +53,7 @@ class Memory:
         "progress",
         "released",
         "seen",
+        "settled",
         "throttled_until",
         "unwritten",
     )
@@ -67,6 +69,7 @@ class Memory:
         self.observed: int | None = None
         self.leaving = False
         self.released = False
+        self.settled: str | None = None
         self.failures = 0
         self.error: str | None = None
         self.throttled_until: float | None = None
@@ -103,6 +106,7 @@ class Memory:
 
     def unlearn(self) -> None:
         """Others may have handled the object meanwhile: what it says of that counts from now on, and not what we know."""
+        self.settled = None
         for memory in (self, *(self._aspects or {}).values()):
             memory.known.unlearn()
 
@@ -134,6 +138,7 @@ class Memories:
     def __init__(self) -> None:
         self._by_uid: dict[str, Memory] = {}
         self._memos: dict[str, Any] = {}
+        self._revision: int | None = None
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -154,6 +159,13 @@ class Memories:
     def find(self, uid: str) -> Memory | None:
         """The memory of an object, or None when there is none."""
         return self._by_uid.get(uid)
+
+    def keep_settled(self, revision: int) -> None:
+        """Believe what is settled as far as it was found so by the present handlers: those of this revision of the registry."""
+        if revision != self._revision:
+            self._revision = revision
+            for memory in self._by_uid.values():
+                memory.settled = None
 
     def renew(self) -> None:
         """Renew each of them."""

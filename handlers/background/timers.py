@@ -24,12 +24,6 @@ RECOVERY = 60.0
 """Seconds before the next tick of a timer whose last one failed by a fault of ours."""
 
 
-def is_volatile(spec: TimerSpec) -> bool:
-    """Tell whether a timer's filters may change without a change of the object: they call functions."""
-    criteria = (*(spec.labels or {}).values(), *(spec.annotations or {}).values(), spec.value)
-    return spec.when is not None or any(callable(criterion) for criterion in criteria)
-
-
 class Timer(Companion[TimerSpec]):
     """One timer of one object.
 

@@ -74,6 +74,8 @@ class _Regard:
     spawning: tuple[SpawningSpec, ...]
     fields: frozenset[FieldPath]
     may_let_go: bool
+    is_steady: bool
+    """Whether no filter of the handlers of changes calls a function."""
     selective: tuple[ResourceSpec, ...] | None
     """All handlers but webhooks, if each asks for labels or annotations."""
     selective_of_changes: tuple[ResourceSpec, ...] | None
@@ -106,6 +108,8 @@ class OperatorRegistry:
         # The one asked for last: mostly it is asked for again.
         self._latest: _Regard | None = None
         self._passed_over: Mapping[Selector, frozenset[Resource]] = {}
+        self.revision = 0
+        """Becomes another one when a handler is declared, or means other resources."""
 
     @property
     def uses_default_login(self) -> bool:
@@ -207,11 +211,13 @@ class OperatorRegistry:
             spawning=spawning,
             fields=self._watching.fields(resource) | self._changing.fields(resource) | self._spawning.fields(resource),
             may_let_go=any(spec.field is not None or spec.when is not None for spec in guards),
+            is_steady=not any(spec.is_volatile for spec in changing),
             selective=_selective(*watching, *indexing, *changing, *spawning),
             selective_of_changes=_selective(*changing, *spawning),
         )
 
     def _forget_regards(self) -> None:
+        self.revision += 1
         self._regards.clear()
         self._latest = None
 
@@ -262,6 +268,10 @@ class OperatorRegistry:
         Filters look at both sides of a change: of a field, or of anything in callbacks. Afterwards there is one side only.
         """
         return self._regard(resource).may_let_go
+
+    def is_steady(self, resource: Resource) -> bool:
+        """Whether the filters of all handlers of changes say the same as long as labels, annotations and fields are the same."""
+        return self._regard(resource).is_steady
 
     def extra_fields(self, resource: Resource) -> frozenset[FieldPath]:
         """Fields that belong to the essence of the resource's objects because a handler looks at them."""

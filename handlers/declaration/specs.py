@@ -96,6 +96,12 @@ class ResourceSpec(Spec):
         """Whether every object of the resource matches."""
         return not self.labels and not self.annotations and self.when is None and self.field is None
 
+    @property
+    def is_volatile(self) -> bool:
+        """Whether the filters may say something else though what they look at stays as it is: they call functions."""
+        criteria = (*(self.labels or {}).values(), *(self.annotations or {}).values(), self.value)
+        return self.when is not None or any(callable(criterion) for criterion in criteria)
+
     @cached_property
     def label_criteria(self) -> tuple[MetaCriterion, ...]:
         """The label filters, cheapest first."""

@@ -192,3 +192,135 @@ async def test_one_handler_that_does_not_ask_for_labels_is_enough(
         await world.handled()
     assert calls.names == ["other"]
     assert LAST in world.annotations()
+
+
+async def change_status(world: World, *values: int) -> None:
+    """As other controllers do it, all the time."""
+    for value in values:
+        await world.patch({"status": {"others": value}}, subresource="status")
+        await rest(1)
+
+
+async def test_a_status_that_others_change_is_no_attempt(world: World, calls: Calls, attempts: Attempts) -> None:
+    @ctl.on.create(KEX.plural)
+    @ctl.on.update(KEX.plural, labels={"mine": ctl.ABSENT})
+    @ctl.on.field(KEX.plural, field="spec.a", old=lambda *_, **__: True)
+    @ctl.on.delete(KEX.plural)
+    async def called(reason: Any, old: Any, new: Any, **_: Any) -> None:
+        calls(reason.value, {"old": old, "new": new})
+
+    async with world.running():
+        await world.create(spec={"a": 1})
+        await world.handled()
+        await change_status(world, 1)
+        attempts.of("one")
+        await change_status(world, 2, 3, 4)
+        assert attempts.of("one") == 0
+        writes, count = len(world.writes()), len(calls)
+        await world.patch({"status": {"others": 5}, "spec": {"a": 2}})
+        await world.until(lambda: len(calls) == count + 2)
+        assert {str(kwargs["old"]) + str(kwargs["new"]) for kwargs in calls.of("update")} == {
+            "12",
+            "{'spec': {'a': 1}}{'spec': {'a': 2}}",
+        }
+        await rest(5)
+        assert len(world.writes()) == writes + 1
+        await change_status(world, 6, 7)
+        await world.delete()
+        await world.gone()
+    assert calls.count("delete") == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"field": "status.others"}, {"field": "status"}, {"when": lambda status, **_: status.get("others", 0) > 1}],
+    ids=str,
+)
+async def test_who_looks_at_the_status_is_told_of_it(world: World, calls: Calls, options: dict[str, Any]) -> None:
+    @ctl.on.update(KEX.plural, id="update")
+    @ctl.on.create(KEX.plural, id="create", **options)
+    async def called(name: str, **_: Any) -> None:
+        calls("called", {})
+
+    @ctl.on.update(KEX.plural, id="looks", **options)
+    async def looks(status: Any, **_: Any) -> None:
+        calls("looks", {"others": status.get("others")})
+
+    async with world.running():
+        await world.create()
+        await change_status(world, 1, 2, 3)
+        await world.patch({"metadata": {"labels": {"x": "y"}}})
+        await rest(5)
+    assert calls.count("looks") >= 1
+    assert calls.of("looks")[-1] == {"others": 3}
+
+
+async def test_raw_events_and_indices_follow_each_change(world: World, calls: Calls) -> None:
+    @ctl.on.create(KEX.plural)
+    async def create(**_: Any) -> None:
+        calls("create", {})
+
+    @ctl.on.event(KEX.plural)
+    async def event(status: Any, patch: ctl.Patch, **_: Any) -> None:
+        calls("event", {"others": status.get("others")})
+        if status.get("others") == 3:
+            patch.metadata.labels["seen"] = "yes"
+
+    @ctl.index(KEX.plural, id="values")
+    async def values(name: str, status: Any, **_: Any) -> Any:
+        return {name: status.get("others")}
+
+    @ctl.on.update(KEX.plural, labels={"seen": "yes"})
+    async def update(values: Any, **_: Any) -> None:
+        calls("update", {"values": list(values["one"])})
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+        await change_status(world, 1, 2, 3)
+        await world.until(lambda: calls.count("update"))
+        await rest(5)
+    assert [kwargs["others"] for kwargs in calls.of("event") if kwargs["others"] is not None][:3] == [1, 2, 3]
+    assert calls.of("update") == [{"values": [3]}]
+
+
+async def test_handlers_declared_while_the_operator_runs_look_at_what_was_settled_before(
+    world: World, calls: Calls
+) -> None:
+    @ctl.on.create(KEX.plural, labels={"other": "yes"})
+    @ctl.on.update(KEX.plural, field="spec.nothing")
+    async def other(**_: Any) -> None:
+        calls("other", {})
+
+    async with world.running():
+        await world.create()
+        await change_status(world, 1, 2)
+
+        @ctl.on.create(KEX.plural)
+        async def create(**_: Any) -> None:
+            calls("create", {})
+
+        await change_status(world, 3)
+        await world.until(lambda: calls.count("create"))
+    assert calls.names == ["create"]
+
+
+async def test_a_base_in_the_status_is_missed_when_others_remove_it(world: World, calls: Calls) -> None:
+    @ctl.on.startup()
+    async def configure(settings: ctl.OperatorSettings, **_: Any) -> None:
+        settings.persistence.diffbase_storage = ctl.StatusDiffBaseStorage()
+
+    @ctl.on.create(KEX.plural)
+    async def create(**_: Any) -> None:
+        calls("create", {})
+
+    def is_there() -> bool:
+        return "last-handled-configuration" in world.get().get("status", {}).get("kopf", {})
+
+    async with world.running():
+        await world.create()
+        await world.until(is_there)
+        await change_status(world, 1, 2)
+        await world.patch({"status": {"kopf": None}}, subresource="status")
+        await world.until(is_there)
+    assert calls.names == ["create"]
