@@ -2,7 +2,8 @@
 
 That the answer to a write has a version does not make it the write's own: a write that changes nothing is answered with the object
 as it is, and the version may be somebody else's, of whom nobody has heard yet. So an answer is an echo only if all that is new in it
-was sent. A doubt costs an attempt that finds nothing to do; an echo that is none would hide a change for ever.
+was sent, and if it is new: what was shown already, by a read or by another controller's answer, is that one's. A doubt costs an
+attempt that finds nothing to do; an echo that is none would hide a change for ever.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,9 +54,13 @@ class Write:
     async def answered(self, obj: Object) -> Object:
         """Show the answer to all readers; returns when they see it, PATIENCE at the latest."""
         for informer, before in self._before:
-            echo = before is None or self._wish.explains(before, informer.slim(obj))
+            echo = before is not None and self._is_own(before, obj, informer)
             await _show(informer, obj, self._author if echo else None, echo=echo)
         return obj
+
+    def _is_own(self, before: Object, obj: Object, informer: Informer) -> bool:
+        # A version that was there before the write is of whoever has made it.
+        return before.resource_version != obj.resource_version and self._wish.explains(before, informer.slim(obj))
 
 
 class Echoes:

@@ -89,8 +89,9 @@ class Listing:
                 append(store.missed(old, self._listed.version))
                 append(Delta(ADDED, obj, None, False, None))
             else:
-                echo, author = store.echoed(obj)
-                append(Delta(UPDATED, obj, old, False, None, echo, False, author))
+                # Nobody's echo, even where the version is an own write's: others may have written between the old one and that.
+                store.echoed(obj)
+                append(Delta(UPDATED, obj, old, False, None))
 
     def finish(self) -> list[Delta]:
         """Let the list take the copy's place; gives what it changed. The first list changes nothing for anyone: it is a beginning."""

@@ -1,6 +1,7 @@
 """What is an echo of an own write, and what somebody else's change that its answer happens to show."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -15,10 +16,13 @@ from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
 from ctl.controller.builder import control
+from ctl.controller.built import BuiltController
 from ctl.controller.cached import CachedClient
 from ctl.controller.context import Context
 from ctl.controller.echoes import Wish
+from ctl.informers.deltas import Delta
 from ctl.informers.factory import Factory
+from ctl.informers.subscription import Subscription
 from ctl.sandbox import Sandbox
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
@@ -95,34 +99,42 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
 
 class World:
-    """A controller of ConfigMaps beside a user; `attempts` have what each attempt read."""
+    """A controller of ConfigMaps beside a user and another controller; `attempts` have what each attempt read."""
 
-    def __init__(self, sandbox: Sandbox, user: Client, cached: CachedClient, attempts: list[Any]) -> None:
+    def __init__(self, sandbox: Sandbox, user: Client, factory: Factory, built: BuiltController) -> None:
         self.sandbox = sandbox
         self.user = user
-        self.cached = cached
-        self.attempts = attempts
+        self.factory = factory
+        self.cached = built.cached
+        self.other = CachedClient(built.cached.client, factory, author="other")
+        self.attempts: list[Any] = []
 
-    async def meanwhile(self, write: Callable[["World"], Awaitable[object]], **data: str) -> list[Any]:
-        """Write while the watch has yet to tell of a user's change; gives what attempts read after it has told."""
+    async def meanwhile(
+        self, write: Callable[["World"], Awaitable[object]], *, by: CachedClient | None = None, listed: bool = False
+    ) -> list[Any]:
+        """Write while the watch has yet to tell of a change of a user's (or by another); gives what attempts read after it, or a list, has told."""
         await asyncio.sleep(5)
         self.sandbox.faults.stall_watches()
-        await self.user.patch(CONFIGMAPS, KEY.name, KEY.namespace, {"data": data})
+        if by is None:
+            await self.user.patch(CONFIGMAPS, KEY.name, KEY.namespace, {"data": {"b": "2"}})
+        else:
+            await by.patch("configmaps", KEY, {"data": {"b": "2"}})
         count = len(self.attempts)
         await write(self)
         assert len(self.attempts) == count
+        if listed:
+            self.sandbox.compact()
+            self.sandbox.faults.cut_watches()
         self.sandbox.faults.resume_watches()
-        await asyncio.sleep(5)
+        await asyncio.sleep(30)
         return self.attempts[count:]
 
 
 @pytest.fixture
 async def world(sandbox: Sandbox) -> AsyncIterator[World]:
-    attempts: list[Any] = []
-
     async def reconcile(key: Key, context: Context) -> None:
         obj = context.cached.get("configmaps", key)
-        attempts.append(None if obj is None else obj.body().get("data"))
+        found.attempts.append(None if obj is None else obj.body().get("data"))
 
     async with (
         Client(Access(sandbox.url), ClientSettings(user_agent="user")) as user,
@@ -132,9 +144,10 @@ async def world(sandbox: Sandbox) -> AsyncIterator[World]:
         metadata = {"name": "one", "namespace": "default", "finalizers": ["example.com/kept"]}
         await user.create(CONFIGMAPS, {"metadata": metadata, "data": {"a": "1"}})
         built = control("configmaps").reconciles(reconcile).on(client, factory)
+        found = World(sandbox, user, factory, built)
         await built.start()
         await factory.wait_for_sync(timeout=10)
-        yield World(sandbox, user, built.cached, attempts)
+        yield found
         await built.stop(10)
         await factory.stop()
 
@@ -145,6 +158,20 @@ async def read(world: World) -> None:
 
 async def merge_nothing(world: World) -> None:
     await world.cached.patch("configmaps", KEY, {"data": {"a": "1"}})
+
+
+async def read_and_merge_nothing(world: World) -> None:
+    await read(world)
+    await merge_nothing(world)
+
+
+async def read_and_merge_something(world: World) -> None:
+    await read(world)
+    await merge_something(world)
+
+
+async def merge_something(world: World) -> None:
+    await world.cached.patch("configmaps", KEY, {"data": {"c": "3"}})
 
 
 async def patch_nothing(world: World) -> None:
@@ -166,24 +193,62 @@ async def add_a_finalizer_after_a_conflict(world: World) -> None:
     assert await world.cached.add_finalizer("configmaps", obj, "example.com/mine") is not None
 
 
+WRITES: list[Callable[[World], Awaitable[None]]] = [
+    read,
+    merge_nothing,
+    read_and_merge_nothing,
+    read_and_merge_something,
+    patch_nothing,
+    apply_something,
+    change_after_a_conflict,
+    add_a_finalizer_after_a_conflict,
+]
+
+
 @pytest.mark.virtual_time
-@pytest.mark.parametrize(
-    "write",
-    [
-        read,
-        merge_nothing,
-        patch_nothing,
-        apply_something,
-        change_after_a_conflict,
-        add_a_finalizer_after_a_conflict,
-    ],
-)
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("write", WRITES)
 async def test_a_change_that_an_own_answer_shows_first_is_reconciled(
-    world: World, write: Callable[[World], Awaitable[None]]
+    world: World, write: Callable[[World], Awaitable[None]], *, listed: bool
 ) -> None:
-    told = await world.meanwhile(write, b="2")
+    told = await world.meanwhile(write, listed=listed)
     assert told, "nobody was told of the user's change"
     assert told[-1]["b"] == "2"
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("write", [merge_nothing, merge_something])
+async def test_what_another_controller_has_written_is_reconciled_whatever_is_written_after_it(
+    world: World, write: Callable[[World], Awaitable[None]], *, listed: bool
+) -> None:
+    told = await world.meanwhile(write, by=world.other, listed=listed)
+    assert told, "nobody was told of the other controller's change"
+    assert told[-1]["b"] == "2"
+
+
+@pytest.mark.virtual_time
+async def test_a_write_to_what_is_not_known_yet_takes_nothing_for_its_own(world: World) -> None:
+    await asyncio.sleep(5)
+    world.sandbox.faults.stall_watches()
+    await world.user.create(CONFIGMAPS, {"metadata": {"name": "two", "namespace": "default"}, "data": {"a": "1"}})
+    await world.user.patch(CONFIGMAPS, "two", "default", {"metadata": {"labels": {"a": "1"}}})
+    await world.cached.patch("configmaps", Key("default", "two"), {"data": {"a": "1"}})
+    (informer,) = world.factory.informers
+    async with informer.subscribe("test") as deltas:
+        world.sandbox.faults.resume_watches()
+        told = [delta async for batch in _until_quiet(deltas) for delta in batch if delta.object.name == "two"]
+    assert [(delta.kind.value, delta.echo, delta.author) for delta in told] == [
+        ("ADDED", False, None),
+        ("UPDATED", False, None),
+    ]
+
+
+async def _until_quiet(deltas: Subscription) -> AsyncIterator[list[Delta]]:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(30):
+            async for batch in deltas:
+                yield batch
 
 
 @pytest.mark.virtual_time

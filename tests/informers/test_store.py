@@ -140,6 +140,8 @@ class Model:
         if first:
             changes = [Delta(DeltaKind.ADDED, obj, None, True, None) for obj in self.store.delivered()]
         assert all(delta.wire_type in {None, "DELETED"} for delta in changes)
+        # Of what was written since the copy's own state, only the last is seen: it may be an own write, and those before it another's.
+        self.echoes -= {obj.resource_version for obj in self.listed}
         self.take(changes)
 
     # What everyone must see.
