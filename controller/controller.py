@@ -286,6 +286,7 @@ class Controller(Generic[K]):
         self._terms += 1
         self._asked.put_back(lambda key: key in self._runners.running or self.queue.rank(key) is not None)
         self.queue.clear()
+        self._worker.notes.forget_wishes()
         for watched, watch in self._watches.items():
             if watch is not None and not watched.tasks.stopping:
                 self._admit(watched, watch, replay=True)

@@ -44,12 +44,19 @@ class Notes(Generic[K]):
         """The last attempt asks for another one."""
         self._later[key] = reason
 
-    def take(self, key: K) -> Reason:
-        """The reason of the attempt that begins now."""
+    def take(self, key: K, *, is_delayed: bool) -> Reason:
+        """The reason of the attempt that begins now; `is_delayed`: what the last attempt has asked for is still to come."""
         reason = self._reasons.pop(key, None)
-        if reason is not None:
-            return reason
-        return self._later.pop(key, ADDED) if self._later else ADDED
+        if not self._later or (reason is not None and is_delayed):
+            return reason or ADDED
+        # Where something else has asked as well, this attempt is what the last one has asked for, too.
+        later = self._later.pop(key, ADDED)
+        return reason or later
+
+    def forget_wishes(self) -> None:
+        """No key waits any more."""
+        self._reasons.clear()
+        self._later.clear()
 
     def failed(self, key: K, failure: Failure) -> None:
         """An attempt of the key failed."""

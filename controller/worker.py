@@ -95,7 +95,7 @@ class Worker(Generic[K]):
         What is awaited raises nothing but the cancellation of its own task; a key whose attempt was cancelled is added again.
         """
         # The reason is taken now: what asks for the key before the attempt has begun is the reason of the next one.
-        return self._work(key, self.notes.take(key))
+        return self._work(key, self.notes.take(key, is_delayed=self._queue.due(key) is not None))
 
     async def _work(self, key: K, reason: Reason) -> None:
         now = asyncio.get_running_loop().time

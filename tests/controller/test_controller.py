@@ -545,6 +545,20 @@ async def test_stop_without_a_start_is_at_once() -> None:
 # Looking in.
 
 
+async def test_a_key_at_rest_waits_for_no_reason_after_a_change_during_its_back_off(feed: Any, obj: Make) -> None:
+    log = Log(ValueError("once"))
+    controller: Controller[Key] = Controller("test", log, queue=_queue())
+    controller.watch(feed, triggers.itself())
+    async with running(controller):
+        feed.put(obj("a"))
+        await asyncio.sleep(1)
+        feed.put(obj("a", 2))
+        await asyncio.sleep(20)
+        assert len(log.attempts) == 2
+        told = controller.explain(Key("default", "a"))
+        assert (told.state, told.reason) == ("at rest", None)
+
+
 async def test_explain_says_where_a_key_stands(feed: Any, obj: Make) -> None:
     gate = Valve(is_open=True)
     controller: Controller[Key] = Controller(

@@ -60,8 +60,18 @@ def test_the_first_reason_stays_and_events_come_before_repeats() -> None:
     notes.wants("key", first)
     notes.wants("key", second)
     assert notes.reason("key") is first
-    assert [notes.take("key"), notes.take("key"), notes.take("key")] == [first, later, ADDED]
+    delayed = [True, True, False]
+    assert [notes.take("key", is_delayed=is_delayed) for is_delayed in delayed] == [first, later, ADDED]
     assert notes.reason("key") is None
+
+
+def test_an_attempt_that_something_else_asked_for_as_well_is_the_repetition_too() -> None:
+    notes: Notes[str] = Notes()
+    first = Reason("first")
+    notes.wants_later("key", Reason("retry"))
+    notes.wants("key", first)
+    assert notes.take("key", is_delayed=False) is first
+    assert len(notes) == 0
 
 
 def test_nothing_is_kept_for_a_key_at_rest() -> None:
@@ -70,7 +80,7 @@ def test_nothing_is_kept_for_a_key_at_rest() -> None:
     notes.failed("key", Failure("ValueError()", 1.0))
     assert len(notes) == 2
     assert notes.failure("key") == Failure("ValueError()", 1.0)
-    notes.take("key")
+    notes.take("key", is_delayed=False)
     notes.recovered("key")
     assert len(notes) == 0
 

@@ -128,6 +128,23 @@ async def test_a_term_begins_with_nothing_of_the_one_before(feed: Feed, obj: Mak
         assert log.drain() == ["in work"], "what is stored is"
 
 
+async def test_a_term_begins_with_no_reasons_of_the_one_before(feed: Feed, obj: Make) -> None:
+    gate, log = Inheritance(is_open=True), Log(work=5)
+    controller: Controller[Key] = Controller("test", log, gate=gate, concurrency=1)
+    controller.watch(feed, triggers.itself())
+    async with running(controller):
+        feed.put(obj("in work"))
+        feed.put(obj("waiting"))
+        await asyncio.sleep(1)
+        gate.revoke()
+        await asyncio.sleep(1)
+        feed.remove(Key("default", "waiting"))
+        gate.open()
+        await asyncio.sleep(60)
+        told = controller.explain(Key("default", "waiting"))
+        assert (told.state, told.reason) == ("at rest", None)
+
+
 async def test_a_key_in_hand_when_a_term_ends_is_put_down(feed: Feed, obj: Make) -> None:
     gate, log = Inheritance(is_open=True), Log()
     controller: Controller[Key] = Controller("test", log, gate=gate)
