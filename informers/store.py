@@ -44,8 +44,8 @@ class Store(Reader):
         self._mark = 0
         # What the watch or a list has shown to be gone, by uid: the version of the deletion, where it is a number.
         self._buried: OrderedDict[str, Order | None] = OrderedDict()
-        # The versions of answers of own writes that the watch has yet to deliver, with their authors.
-        self._echoes: OrderedDict[str, str | None] = OrderedDict()
+        # The versions of answers of own writes that the watch has yet to deliver: the author, and the last list requested before.
+        self._echoes: OrderedDict[str, tuple[str | None, int]] = OrderedDict()
         # What own writes have deleted, by uid: its name, and the number of the last list requested before.
         self._deleted: OrderedDict[str, tuple[Name, int]] = OrderedDict()
         # Answers with objects that the copy does not have and that could not be overlaid, with the number of the last list requested before.
@@ -224,7 +224,7 @@ class Store(Reader):
         if base is not None and not self._is_newer(obj.resource_version, base.resource_version):
             return True
         if echo:
-            self._echoes[obj.resource_version] = author
+            self._echoes[obj.resource_version] = author, self._mark
             if len(self._echoes) > ANSWERS:
                 self._echoes.popitem(last=False)
         if present is not None and present.overtakes(obj):
@@ -324,7 +324,7 @@ class Store(Reader):
         """Whether this version of an object is an echo to all, and its author if it has one; asked once, when it is delivered."""
         if obj.resource_version not in self._echoes:
             return False, None
-        author = self._echoes.pop(obj.resource_version)
+        author, _ = self._echoes.pop(obj.resource_version)
         return author is None, author
 
     def swap(self, objects: dict[Name, Object], indexers: dict[str, Indexer], listed: "Listed") -> list[Delta]:
@@ -360,6 +360,10 @@ class Store(Reader):
                 del self._deleted[uid]
             elif there is not None and there.uid == uid:
                 self._hide(name, uid, mark)
+        for version, (_, mark) in list(self._echoes.items()):
+            # No watch brings it any more; what bears its version after a restore of the server is another write.
+            if listed.consistent and mark < listed.mark:
+                del self._echoes[version]
         for obj in unheard:
             self._bury(obj, listed.version)
         return [Delta(DELETED, obj, None, False, "DELETED", final_state_unknown=True) for obj in unheard]

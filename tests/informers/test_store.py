@@ -325,6 +325,27 @@ def test_all_own_answers_are_echoes_not_only_the_last() -> None:
     assert [delta.echo for delta in deltas] == [True, False, True]
 
 
+def test_no_echo_is_awaited_after_a_list_that_was_requested_after_the_answer() -> None:
+    """A server that was restored from a backup gives the same versions to other writes."""
+    store = filled(make("a", 50, "u1"))
+    store.overlay(make("a", 180, "u1"))
+    relist(store, make("a", 50, "u1"), version=90)
+    [delta] = store.apply([WatchEvent("MODIFIED", make("a", 180, "u1"))])
+    assert not delta.echo
+
+
+def test_an_echo_is_awaited_after_a_list_that_was_requested_before_the_answer() -> None:
+    store = filled(make("a", 50, "u1"))
+    listing = Listing(store)
+    listing.add([make("a", 50, "u1")])
+    store.overlay(make("a", 180, "u1"))
+    for _ in listing.prepare("150"):
+        pass
+    listing.finish()
+    [delta] = store.apply([WatchEvent("MODIFIED", make("a", 180, "u1"))])
+    assert delta.echo
+
+
 def test_answers_in_the_wrong_order_show_the_newest() -> None:
     store = filled(make("a", 50, "u1"))
     store.overlay(make("a", 112, "u1"))
