@@ -118,9 +118,11 @@ def _explains(sent: Any, old: Any, new: Any, *, whole: bool) -> bool:
             for key in old.keys() | new.keys()
             if old.get(key) != new.get(key)
         )
+    if new == sent:
+        return True
     if isinstance(sent, list) and isinstance(old, list) and isinstance(new, list) and len(sent) == len(old) == len(new):
         return all(_explains(*items, whole=whole) for items in zip(sent, old, new, strict=True))
-    return bool(new == sent)
+    return False
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

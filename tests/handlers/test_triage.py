@@ -234,7 +234,7 @@ async def test_a_status_that_others_change_is_no_attempt(world: World, calls: Ca
 @pytest.mark.parametrize(
     "options",
     [{"field": "status.others"}, {"field": "status"}, {"when": lambda status, **_: status.get("others", 0) > 1}],
-    ids=str,
+    ids=["field", "stanza", "function"],
 )
 async def test_who_looks_at_the_status_is_told_of_it(world: World, calls: Calls, options: dict[str, Any]) -> None:
     @ctl.on.update(KEX.plural, id="update")
