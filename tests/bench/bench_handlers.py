@@ -43,6 +43,17 @@ def test_raw_events(count: int, events: int) -> None:
     told("raw events", lines, "live_per_cpu_s", "start_cpu_s", "peak_rss_mb")
 
 
+@pytest.mark.parametrize("whose", ["labels", "status"])
+def test_changes_that_are_nobodys(whose: str) -> None:
+    lines: dict[str, Line] = {}
+    for module in engines():
+        with replaying(5_000, 5_000, "--pause=12", *(["--handled"] if whose == "status" else [])) as url:
+            lines[module] = measured(operating(module, f"nobodys 5000 5000 {whose} {url}", "-A"), SECONDS)
+        print(f"\nchanges that are nobody's ({whose}), {module}: {json.dumps(lines[module])}", end="")
+        assert lines[module]["calls"] == 0
+    told(f"changes that are nobody's ({whose})", lines, "us_per_event", "start_cpu_s", "peak_rss_mb")
+
+
 def test_objects_that_have_been_handled() -> None:
     with replaying(HANDLED, 0, "--handled") as url:
         line = measured(operating("ctl", f"handled {HANDLED} {url}", "-A"), SECONDS)

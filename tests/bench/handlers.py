@@ -1,13 +1,15 @@
 """Measure a whole operator: this file is one, for `kopf run` and for `ctl run`, and measures the process it is in.
 
     BENCH="events COUNT EVENTS URL" python -m MODULE run -q --standalone -A tests/bench/handlers.py
+    BENCH="nobodys COUNT EVENTS WHOSE URL" python -m MODULE run -q --standalone -A tests/bench/handlers.py
     BENCH="handled COUNT URL" python -m MODULE run -q --standalone -A tests/bench/handlers.py
     BENCH="creates COUNT" python -m MODULE run -q --standalone -n NAMESPACE tests/bench/handlers.py
     BENCH="latency COUNT" python -m MODULE run -q --standalone -n NAMESPACE tests/bench/handlers.py
 
-MODULE is `kopf` or `ctl`. The first two work on the server at URL, `replay.py`: a no-op `@on.event` handler that counts COUNT listed objects
-and EVENTS modifications (at most COUNT: kopf joins events of one object that come close together); and a create handler which is
-never called, since all of COUNT objects have been handled. The last two work on the cluster of KUBECONFIG: a create handler that
+MODULE is `kopf` or `ctl`. The first three work on the server at URL, `replay.py`: a no-op `@on.event` handler that counts COUNT listed objects
+and EVENTS modifications (at most COUNT: kopf joins events of one object that come close together); handlers of changes that none of EVENTS
+modifications is for, since they ask for a label that no object has (WHOSE is `labels`), or since all objects have been handled and nothing
+but their versions changes (`status`); and a create handler which is never called, since all of COUNT objects have been handled. The last two work on the cluster of KUBECONFIG: a create handler that
 takes in COUNT objects; and one that notes how long ago each was created (`spec.at`, the time of the request, in seconds of the epoch; it says "ready" for an
 object that has none).
 Each ends by itself and prints one line of JSON. What is imported before this file is not in the figures, but in the peak of the memory.
@@ -118,6 +120,50 @@ def events(objects: str, changes: str, url: str) -> None:
     at_the_end(result)
 
 
+def await_calm(seconds: float) -> None:
+    """Wait until the process has had next to nothing to do for so long."""
+    since, known = time.monotonic(), time.process_time()
+    while time.monotonic() - since < seconds:
+        time.sleep(0.1)
+        if time.process_time() - known > 0.02:
+            since, known = time.monotonic(), time.process_time()
+
+
+def nobodys(objects: str, changes: str, whose: str, url: str) -> None:
+    count, total, calls = int(objects), int(changes), [0]
+    labels: dict[str, Any] = {"last": kopf.ABSENT} if whose == "status" else {"nobody": "yes"}
+    at(url)
+
+    @kopf.on.create("kopfexamples", labels=labels)
+    @kopf.on.update("kopfexamples", labels=labels)
+    async def never(**_: Any) -> None:
+        calls[0] += 1
+
+    def watch() -> None:
+        await_calm(1.0)
+        mark("calm")
+        while time.process_time() - MARKS["calm"][1] < 0.02:
+            time.sleep(0.01)
+        await_calm(1.5)
+        mark("done")
+        stop()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+    def result() -> dict[str, float]:
+        (_, start_cpu), (_, cpu) = between("start", "calm"), between("calm", "done")
+        return {
+            "objects": count,
+            "events": total,
+            "calls": calls[0],
+            "us_per_event": round(cpu / total * 1e6, 1),
+            "start_cpu_s": round(start_cpu, 2),
+            **memory(count),
+        }
+
+    at_the_end(result)
+
+
 def handled(objects: str, url: str) -> None:
     count, calls = int(objects), [0]
     at(url)
@@ -192,7 +238,7 @@ def latency(objects: str) -> None:
 
 
 PROGRAMS: dict[str, Callable[..., None]] = {
-    program.__name__: program for program in (events, handled, creates, latency)
+    program.__name__: program for program in (events, nobodys, handled, creates, latency)
 }
 
 name, *arguments = os.environ["BENCH"].split()
