@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Any
 
 from ..client.objects import Object
-from ..client.resources import Key
+from ..client.resources import Key, Resource
 from ..controller.gating.gates import AlwaysOpen, Gate
 from ..controller.result import Result
 from ..controller.watching import BACKLOG_PRIORITY
-from ..informers.deltas import DELETED, Delta
+from ..informers.deltas import DELETED, SYNCED, Delta
 from ..informers.informer import Informer
 from .background.background import NOBODY, Background
 from .background.memories import Memory
@@ -106,7 +106,7 @@ class ObjectReconciler:
             # Asked each time: handlers can be declared while the operator runs.
             interest, gone = handles(resource), delta.kind is DELETED
             raw = interest.watching or interest.indexing
-            if not is_told(delta, interest):
+            if (delta.echo or delta.kind is SYNCED) and not is_told(delta, interest):
                 return ()
             obj = delta.object
             key = ObjectKey(resource, obj.namespace, obj.name, kind)
@@ -116,7 +116,7 @@ class ObjectReconciler:
             if not gone and (interest.changing or interest.spawning):
                 self._env.meet(resource, delta)
                 self.background.show(obj)
-            if not gone and not interest.indexing and is_nobodys(obj, resource, self._env, self.background):
+            if interest.is_selective and not gone and not interest.indexing and self._is_nobodys(obj, resource):
                 return ()
             if interest.changing and not interest.spawning and stays_settled(delta, resource, self._env) and not raw:
                 return ()
@@ -127,6 +127,9 @@ class ObjectReconciler:
             return (key,)
 
         return trigger
+
+    def _is_nobodys(self, obj: Object, resource: Resource, *, raw: bool = True) -> bool:
+        return is_nobodys(obj, resource, self._env, self.background, raw=raw)
 
     def _note_event(self, key: ObjectKey, delta: Delta) -> None:
         backlog = self._backlogs.get(key)
@@ -337,7 +340,7 @@ class ObjectReconciler:
         return max(0.0, deadline - now)
 
     async def _advance(self, obj: Object, key: ObjectKey, informer: Informer, interest: Interest) -> float | None:
-        if is_nobodys(obj, key.resource, self._env, self.background, raw=False):
+        if self._is_nobodys(obj, key.resource, raw=False):
             return None
         if not interest.spawning and is_settled(obj, key.resource, self._env):
             return None

@@ -21,9 +21,8 @@ def is_told(delta: Delta, interest: Interest) -> bool:
     """Whether a delta tells of anything: an own write does not, where nobody looks at the events themselves, daemons included."""
     if delta.kind is SYNCED:
         return False
-    if not delta.echo or delta.kind is DELETED or interest.watching or interest.indexing or interest.spawning:
-        return True
-    return _ends(delta)
+    looks = interest.watching or interest.indexing or interest.spawning
+    return looks or not delta.echo or delta.kind is DELETED or _ends(delta)
 
 
 def _ends(delta: Delta) -> bool:

@@ -48,6 +48,8 @@ class Interest(NamedTuple):
     indexing: bool
     changing: bool
     spawning: bool
+    is_selective: bool = False
+    """Whether labels or annotations alone may rule out all of them."""
 
     def __bool__(self) -> bool:
         return self.watching or self.indexing or self.changing or self.spawning
@@ -196,6 +198,7 @@ class OperatorRegistry:
         changing, spawning = self._changing.of(resource), self._spawning.of(resource)
         watching, indexing = self._watching.of(resource), self._indexing.of(resource)
         guards = tuple(spec for spec in changing if spec.requires_finalizer)
+        selective = _selective(*watching, *indexing, *changing, *spawning)
         return _Regard(
             resource,
             Interest(
@@ -203,6 +206,7 @@ class OperatorRegistry:
                 indexing=bool(indexing),
                 changing=bool(changing),
                 spawning=bool(spawning),
+                is_selective=selective is not None,
             ),
             changing,
             ids=tuple(dict.fromkeys(spec.id for spec in changing)),
@@ -212,7 +216,7 @@ class OperatorRegistry:
             fields=self._watching.fields(resource) | self._changing.fields(resource) | self._spawning.fields(resource),
             may_let_go=any(spec.field is not None or spec.when is not None for spec in guards),
             is_steady=not any(spec.is_volatile for spec in changing),
-            selective=_selective(*watching, *indexing, *changing, *spawning),
+            selective=selective,
             selective_of_changes=_selective(*changing, *spawning),
         )
 
