@@ -1,5 +1,6 @@
 """An object as the wire gave it: raw JSON bytes, the few fields that everybody needs, the rest decoded on demand."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -117,6 +118,15 @@ class Object(msgspec.Struct, frozen=True, gc=False):
     def body(self) -> dict[str, Any]:
         """Decode everything into dicts and lists of the caller's own."""
         return _decode_body(self.raw)
+
+
+BOOKKEEPING = frozenset({"resourceVersion", "generation", "managedFields"})
+"""What of the metadata the server changes by itself when anything else changes."""
+
+
+def without_bookkeeping(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body as far as somebody has written it, to compare two versions by. Shares everything else with the body."""
+    return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key not in BOOKKEEPING}}
 
 
 def version_order(version: str) -> tuple[int, str] | None:

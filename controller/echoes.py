@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from ..client.objects import Object
+from ..client.objects import Object, without_bookkeeping
 from ..client.patches import PatchError, json_patch
 from ..client.resources import Key, Resource
 from ..informers.factory import Factory
@@ -18,9 +18,6 @@ from ..informers.informer import Informer
 
 PATIENCE = 5.0
 """Seconds that a write waits for the watch, where its answer cannot be shown at once (see `Informer.overlay`)."""
-
-_BOOKKEEPING = frozenset({"resourceVersion", "generation", "managedFields"})
-"""Of the metadata: what the server writes at each change."""
 
 
 class Wish(NamedTuple):
@@ -33,11 +30,11 @@ class Wish(NamedTuple):
 
     def explains(self, before: Object, after: Object) -> bool:
         """Whether everything that is new in an answer was sent, so that nobody else has a part in it."""
-        old, new = _comparable(before), _comparable(after)
+        old, new = without_bookkeeping(before.body()), without_bookkeeping(after.body())
         if isinstance(self.content, Mapping):
             return _explains(self.content, old, new, whole=self.whole)
         try:
-            return _explains(_without_bookkeeping(json_patch(before.body(), self.content)), old, new, whole=True)
+            return _explains(without_bookkeeping(json_patch(before.body(), self.content)), old, new, whole=True)
         except PatchError:
             return False
 
@@ -97,14 +94,6 @@ class Echoes:
 async def _show(informer: Informer, obj: Object, author: str | None, *, echo: bool) -> None:
     if not informer.overlay(obj, author=author, echo=echo):
         await informer.wait_for(obj, PATIENCE)
-
-
-def _comparable(obj: Object) -> dict[str, Any]:
-    return _without_bookkeeping(obj.body())
-
-
-def _without_bookkeeping(body: dict[str, Any]) -> dict[str, Any]:
-    return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key not in _BOOKKEEPING}}
 
 
 def _explains(sent: Any, old: Any, new: Any, *, whole: bool) -> bool:

@@ -106,7 +106,7 @@ class ObjectReconciler:
             # Asked each time: handlers can be declared while the operator runs.
             interest, gone = handles(resource), delta.kind is DELETED
             raw = interest.watching or interest.indexing
-            if (delta.echo or delta.kind is SYNCED) and not is_told(delta, interest):
+            if delta.kind is SYNCED or (delta.echo and not is_told(delta, interest)):
                 return ()
             obj = delta.object
             key = ObjectKey(resource, obj.namespace, obj.name, kind)

@@ -4,29 +4,25 @@ import logging
 
 import msgspec
 
-from ..client.objects import Object
+from ..client.objects import BOOKKEEPING, Object
 from ..client.resources import Resource
-from ..informers.deltas import DELETED, SYNCED, UPDATED, Delta
+from ..informers.deltas import DELETED, UPDATED, Delta
 from .background.background import Background
 from .declaration.registry import Interest
 from .environment import Environment
-from .storage.baseline import VOLATILE
 
 _objects = logging.getLogger("kopf.objects")
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_VOLATILE = tuple(name for _, name in VOLATILE)
 
 
 def is_told(delta: Delta, interest: Interest) -> bool:
-    """Whether a delta tells of anything: an own write does not, where nobody looks at the events themselves, daemons included."""
-    if delta.kind is SYNCED:
-        return False
+    """Whether an echo tells of anything: an own write does not, where nobody looks at the events themselves, daemons included."""
     looks = interest.watching or interest.indexing or interest.spawning
-    return looks or not delta.echo or delta.kind is DELETED or _ends(delta)
+    return looks or delta.kind is DELETED or _ends(delta)
 
 
 def _ends(delta: Delta) -> bool:
-    """Whether the object is marked for deletion by now; asked of echoes.
+    """Whether the object is marked for deletion by now.
 
     The answer to an own write that changes nothing has the version of whoever wrote last, who may have asked for the deletion.
     """
@@ -83,6 +79,6 @@ def _is_same_but_status(old: bytes, new: bytes) -> bool:
         members.pop("status", None)
     was_metadata, now_metadata = _members(was.pop("metadata")), _members(now.pop("metadata"))
     for metadata in (was_metadata, now_metadata):
-        for name in _VOLATILE:
+        for name in BOOKKEEPING:
             metadata.pop(name, None)
     return was == now and was_metadata == now_metadata

@@ -24,7 +24,7 @@ from ...client.errors import (
     ServerError,
     is_outcome_unknown,
 )
-from ...client.objects import Object
+from ...client.objects import Object, without_bookkeeping
 from ...client.patches import PatchError, copy, json_diff, json_patch, pointer
 from ...client.resources import Resource
 from ...client.rest import Client, ListOptions, PatchKind
@@ -372,12 +372,7 @@ def _holds(found: Object, base: Object, ops: Ops) -> bool:
         wanted = json_patch(base.body(), ops)
     except PatchError:
         return False
-    return _comparable(found.body()) == _comparable(wanted)
-
-
-def _comparable(body: dict[str, Any]) -> dict[str, Any]:
-    volatile = {"resourceVersion", "generation", "managedFields"}
-    return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key not in volatile}}
+    return without_bookkeeping(found.body()) == without_bookkeeping(wanted)
 
 
 def _is_status(op: Mapping[str, Any]) -> bool:

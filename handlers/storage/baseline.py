@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ...client.objects import Object
+from ...client.objects import BOOKKEEPING, Object
 from ..causation.causes import Reason
 from ..causation.fields import FieldPath
 from ..causation.patch import Patch, compose
@@ -43,8 +43,7 @@ and so on up to the second. Who removes it each time is met by a write an hour, 
 _STOCK = frozenset({DiffBaseStorage.__module__, ProgressStorage.__module__})
 """Where the storages are of which it is known what they look at."""
 
-VOLATILE = frozenset(("metadata", name) for name in ("resourceVersion", "generation", "managedFields"))
-"""What of the metadata changes by itself when anything else does."""
+_VOLATILE = frozenset(("metadata", name) for name in BOOKKEEPING)
 
 _MOST_NAMES = 128
 """For how many sets of annotations it is remembered which of them are ours."""
@@ -132,7 +131,7 @@ class Baseline:
     """Whether several served versions of the resource have handlers. There is one diff-base for all of them: what the handlers
     of one saw is known to the process, and what the object says counts after a restart only."""
     is_blind_to_status: bool = field(init=False)
-    """Whether nothing that servers and controllers write by themselves is a change: the status, and what `VOLATILE` names."""
+    """Whether nothing that servers and controllers write by themselves is a change: the status, and the server's bookkeeping."""
     own_fields: list[FieldPath] = field(init=False)
     """The fields in which storages of ours keep records and baselines; annotations are `own`."""
     _forming: KeyForming = field(init=False)
@@ -148,7 +147,7 @@ class Baseline:
         self._keeps = _is_stock(self.diffbase)
         self._is_stock = self._keeps and _is_stock(self.progress)
         self.is_blind_to_status = self._is_stock and all(
-            path not in {(), ("metadata",)} and path[0] != "status" and path[:2] not in VOLATILE
+            path not in {(), ("metadata",)} and path[0] != "status" and path[:2] not in _VOLATILE
             for path in (*self.fields, *fields_of(self.diffbase))
         )
 
