@@ -235,10 +235,10 @@ class Changes:
     def _purge_left(self, cause: ChangingCause) -> Progression:
         """Remove the records of an unfinished cycle. This is on the way of each event that changes nothing: mostly there are none."""
         storage = self.env.settings.persistence.progress_storage
-        left = Progression(cause.reason)
-        if self.memory.progress or self.patch or storage.may_hold(cause.body):
-            left = self._progression(cause, [])
-            left.purge(cause.body, self.patch, storage)
+        if not (self.memory.progress or self.patch or storage.may_hold(cause.body)):
+            return Progression(cause.reason)
+        left = self._progression(cause, [])
+        left.purge(cause.body, self.patch, storage)
         return left
 
     def _left_records(self, cause: ChangingCause, obj: Object) -> Patch:
