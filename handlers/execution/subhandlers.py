@@ -115,11 +115,18 @@ async def execute(
     """Run sub-handlers of the running handler now, instead of when it returns (Kopf's function).
 
     `fns` are functions, or functions by id; `handlers` are specs; `registry` is asked for the handlers of the cause;
-    without any of them the ones declared so far are run, once; those are run at the end of the handler otherwise. Raises TypeError when more than one is given or no change handler
-    runs, and a TemporaryError that the handler lets pass while a sub-handler is not finished.
+    without any of them the ones declared so far are run, once; those are run at the end of the handler otherwise. Raises TypeError when more
+    than one is given or it is no list, LookupError when no change handler runs, and a TemporaryError that the
+    handler lets pass while a sub-handler is not finished.
     """
     if sum(given is not None for given in (fns, handlers, registry)) > 1:
         raise TypeError("Only one of fns, handlers, registry can be given to execute().")
+    if not isinstance(fns, Iterable | None):
+        raise TypeError(
+            f"execute(fns=...) takes a list of functions, or functions by their ids in a dict; got {fns!r}."
+        )
+    if not isinstance(handlers, Iterable | None):
+        raise TypeError(f"execute(handlers=...) takes a list of handlers; got {handlers!r}.")
     try:
         offspring = current_offspring.get()
     except LookupError:

@@ -201,6 +201,12 @@ async def test_only_one_source_of_subhandlers_can_be_given() -> None:
         await ctl.execute(fns=[], handlers=[])
 
 
+@pytest.mark.parametrize("source", ["fns", "handlers"])
+async def test_one_function_is_no_list_of_subhandlers(source: Any) -> None:
+    with pytest.raises(TypeError, match=rf"execute\({source}=\.\.\.\) takes a list of .*; got <function test_one"):
+        await ctl.execute(**{source: test_one_function_is_no_list_of_subhandlers})
+
+
 async def test_the_log_counts_parents_only(world: World, caplog: pytest.LogCaptureFixture) -> None:
     @ctl.on.create(KEX.plural, id="parent")
     async def parent(**_: Any) -> None:
