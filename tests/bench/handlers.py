@@ -7,11 +7,11 @@
     BENCH="latency COUNT" python -m MODULE run -q --standalone -n NAMESPACE tests/bench/handlers.py
 
 MODULE is `kopf` or `ctl`. The first three work on the server at URL, `replay.py`: a no-op `@on.event` handler that counts COUNT listed objects
-and EVENTS modifications (at most COUNT: kopf joins events of one object that come close together); handlers of changes that none of EVENTS
-modifications is for, since they ask for a label that no object has (WHOSE is `labels`), or since all objects have been handled and nothing
-but their versions changes (`status`); and a create handler which is never called, since all of COUNT objects have been handled. The last two work on the cluster of KUBECONFIG: a create handler that
-takes in COUNT objects; and one that notes how long ago each was created (`spec.at`, the time of the request, in seconds of the epoch; it says "ready" for an
-object that has none).
+and EVENTS modifications; handlers of changes that none of EVENTS modifications is for, since they ask for a label that no object has (WHOSE is
+`labels`), or since all objects have been handled and nothing but their versions changes (`status`); and a create handler which is never called,
+since all of COUNT objects have been handled. The last two work on the cluster of KUBECONFIG: a create handler that takes in COUNT objects; and
+one that notes how long ago each was created (`spec.at`, the time of the request, in seconds of the epoch; it says "ready" for an object that has
+none).
 Each ends by itself and prints one line of JSON. What is imported before this file is not in the figures, but in the peak of the memory.
 """
 
