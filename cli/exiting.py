@@ -2,12 +2,14 @@
 
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
 from typing import NoReturn
 
 from ..controller.term import end_process
+from ..runtime.tasks import left_behind
 
 PATIENCE = 1.0
 """How long threads of sync handlers may hold the process up when everything else has ended, in seconds."""
@@ -33,10 +35,17 @@ def leave(code: int) -> NoReturn:
 
 
 def end_with(code: int) -> NoReturn:
-    """Raise SystemExit, and see to it that threads which still work hold the process up for PATIENCE seconds at the most."""
+    """Raise SystemExit, and see to it that threads which still work hold the process up for PATIENCE seconds at the most.
+
+    Where tasks have outlived their loop, the process ends at once.
+    """
+    if left_behind:
+        leave(code)
     main = threading.main_thread()
     if any(thread is not main and not thread.daemon for thread in threading.enumerate()):
         timer = threading.Timer(PATIENCE, leave, [code])
         timer.daemon = True
         timer.start()
+        # The interpreter waits for them; a second Ctrl-C would show where.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from ..runtime.signals import caught
+from ..runtime.tasks import cancel_all
 
 _T = TypeVar("_T")
 
@@ -40,7 +41,7 @@ def run_in(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, _T]) -> _T
         return loop.run_until_complete(coro)
     finally:
         try:
-            _cancel_all(loop)
+            loop.run_until_complete(cancel_all())
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             asyncio.set_event_loop(None)
@@ -76,11 +77,3 @@ def collecting_rarely() -> Iterator[None]:
         if is_ours:
             gc.set_threshold(*_INITIAL)
             gc.unfreeze()
-
-
-def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

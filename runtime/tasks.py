@@ -3,9 +3,10 @@
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Collection, Coroutine, Generator
 from types import GeneratorType
 from typing import Any, Generic, TypeVar, cast
+from weakref import WeakSet
 
 from .situation import situation
 
@@ -14,7 +15,13 @@ _logger = logging.getLogger("ctl.runtime")
 T = TypeVar("T")
 
 LAST_SECONDS = 5.0
-"""How long tasks of others have to end before their loop is closed."""
+"""How long tasks of others have to end before their loop is closed, and once more when they are cancelled for that."""
+
+_abandoned: WeakSet[asyncio.Task[Any]] = WeakSet()
+"""Tasks that were told to end, and waited for, in vain: nobody waits for them again."""
+
+left_behind: set[asyncio.Task[Any]] = set()
+"""Tasks that have outlived their loop. If they were collected, their last words would be tracebacks."""
 
 
 class Tasks:
@@ -90,13 +97,7 @@ class Tasks:
         if not tasks:
             return ()
         _, left = await asyncio.wait(tasks, timeout=grace)
-        for task in left:
-            _logger.warning(
-                "Task %r did not end within %s s and is abandoned; it stands at %s.",
-                task.get_name(),
-                grace,
-                where(task),
-            )
+        _abandon(left, grace)
         return tuple(sorted(task.get_name() for task in left))
 
 
@@ -106,12 +107,35 @@ async def alone(coro: Coroutine[Any, Any, T], *, grace: float = LAST_SECONDS) ->
     They have `grace` seconds. What is left then, or when this is cancelled or the coroutine fails, is for the closing of the loop.
     """
     result = await coro
-    others = asyncio.all_tasks() - {asyncio.current_task()}
+    others = asyncio.all_tasks() - {asyncio.current_task(), *_abandoned}
     if others:
         names = ", ".join(sorted(task.get_name() for task in others))
         _logger.info("Tasks that are not the operator's own have %g s to end: %s.", grace, names)
         await asyncio.wait(others, timeout=grace)
     return result
+
+
+async def cancel_all(*, grace: float = LAST_SECONDS) -> None:
+    """Cancel all other tasks of the loop, which is to be closed then, and wait at most `grace` seconds for their ends.
+
+    Those that still live are abandoned with a warning; they hold nobody up. Those that were abandoned before have a second.
+    """
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if not tasks:
+        return
+    _, left = await asyncio.wait(tasks, timeout=grace if tasks - {*_abandoned} else min(grace, 1.0))
+    _abandon(left - {*_abandoned}, grace)
+    left_behind.update(left)
+
+
+def _abandon(tasks: Collection[asyncio.Task[Any]], grace: float) -> None:
+    for task in tasks:
+        _logger.warning(
+            "Task %r did not end within %s s and is abandoned; it stands at %s.", task.get_name(), grace, where(task)
+        )
+    _abandoned.update(tasks)
 
 
 async def see_through(coro: Coroutine[Any, Any, T]) -> T:

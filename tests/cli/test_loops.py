@@ -82,6 +82,36 @@ async def test_what_the_cleanup_asks_to_end_is_let_end(tmp_path: Path) -> None:
     assert "The errand is done." in run.lines
 
 
+STUBBORN = """
+import asyncio, ctl
+
+@ctl.on.startup()
+def configure(settings, **_):
+    settings.queueing.exit_timeout = 0.1
+
+@ctl.on.event("configmaps")
+async def deaf(**_):
+    print("It is begun.", flush=True)
+    while True:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            pass
+"""
+ONE = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: default}}"
+
+
+async def test_a_handler_that_ignores_its_cancellation_does_not_keep_the_process(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(STUBBORN)
+    (tmp_path / "one.yaml").write_text(ONE)
+    async with command("run", "-A", "--sandbox", "--manifest", tmp_path / "one.yaml", tmp_path / "main.py") as run:
+        await run.line("It is begun.")
+        assert await run.end(signal.SIGTERM) == 0
+    assert sum("is abandoned; it stands at" in line for line in run.lines) == 1
+    assert "not the operator's own" not in run.output
+    assert "Traceback" not in run.output
+
+
 TELL = """
 import gc, ctl
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from ctl.runtime.tasks import Isolated, Tasks, alone, see_through, where
+from ctl.runtime.tasks import Isolated, Tasks, alone, cancel_all, left_behind, see_through, where
 from ctl.testing.time import VirtualTimeLoop
 
 pytestmark = pytest.mark.virtual_time
@@ -239,6 +239,27 @@ def test_what_others_have_begun_may_end_before_the_loop_is_closed(seconds: float
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         assert runner.run(life()) == pytest.approx(lasts)
     assert errands[0].cancelled() is not ended
+
+
+def test_what_was_abandoned_is_not_waited_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def stubborn() -> None:
+        for _ in range(3):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    async def life() -> float:
+        tasks, started = Tasks("kitchen"), asyncio.get_running_loop().time()
+        tasks.spawn(stubborn(), name="cook")
+        await asyncio.sleep(0)
+        await alone(tasks.stop(grace=3), grace=5)
+        await cancel_all()
+        return asyncio.get_running_loop().time() - started
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, caplog.at_level(logging.INFO):
+        assert runner.run(life()) == pytest.approx(3 + 1)
+    assert len(caplog.messages) == 1
+    assert "kitchen: cook" in caplog.text
+    left_behind.clear()
 
 
 def test_nobody_is_waited_for_where_there_is_nobody(caplog: pytest.LogCaptureFixture) -> None:
