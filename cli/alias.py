@@ -8,6 +8,7 @@ since programs take public names from there, mostly for annotations; nothing els
 """
 
 import ast
+import difflib
 import importlib
 import linecache
 import sys
@@ -145,11 +146,13 @@ class _Loader(Loader):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name)
             try:
                 value = lookup(name)
-            except AttributeError as exc:
+            except AttributeError:
                 text = f"module {module.__name__!r} has no attribute {name!r}"
                 if inner:
                     text += f": it is a private part of Kopf. {advice(name, (), ())}"
-                raise AttributeError(text, name=name) from exc
+                elif close := difflib.get_close_matches(name, names, n=1):
+                    text += f". Did you mean {close[0]!r}?"
+                raise AttributeError(text, name=name) from None
             setattr(module, name, value)
             return value
 

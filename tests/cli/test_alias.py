@@ -90,6 +90,20 @@ print(*[getattr(kopf.cli, name).name for name in ("main", "run", "freeze", "resu
     assert printed(code) == "ctl run freeze resume"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("kopf.on.creat", "module 'kopf.on' has no attribute 'creat'. Did you mean 'create'?"),
+        ("kopf.TemporaryEror", "module 'kopf' has no attribute 'TemporaryEror'. Did you mean 'TemporaryError'?"),
+        ("kopf.qqq", "module 'kopf' has no attribute 'qqq'"),
+    ],
+)
+def test_a_misspelt_name_is_answered_in_one_sentence(wrong: str, told: str) -> None:
+    run = python(f"import ctl; ctl.install_as_kopf()\nimport kopf\n{wrong}")
+    assert run.stderr.splitlines()[-1] == f"AttributeError: {told}"
+    assert "direct cause" not in run.stderr
+
+
 def test_the_lifecycles_are_an_attribute_and_no_module() -> None:
     code = """
 import ctl; ctl.install_as_kopf()
