@@ -41,7 +41,9 @@ def handled(registry: OperatorRegistry, found: Survey) -> str:
     """What is handled, by the kinds and versions that the server has, and what it has not yet."""
     controllers = [assembly.name for assembly in declared(registry)]
     webhooks = [str(selector) for selector in registry.webhook_selectors()]
+    missing = bool(found.unresolved or found.ambiguous or found.unreadable or found.unwritable)
     named = [
+        ("nothing yet", [""] if missing and not (found.watched or controllers or webhooks) else []),
         ("", [repr(resource) for resource in found.watched]),
         ("controllers of", controllers),
         ("reviews of", webhooks),

@@ -69,6 +69,10 @@ def test_what_is_handled_is_told_as_the_server_has_it(registry: ctl.OperatorRegi
     ctl.on.event("secrets", registry=registry)(lambda **_: None)
     found = survey(registry, [POD, SECRET])
     assert handled(registry, found) == "Handled: pods.v1, and, when it is defined, kopfexamples, but not secrets.v1."
+    assert (
+        handled(registry, survey(registry, []))
+        == "Handled: nothing yet, and, when it is defined, kopfexamples, pods, secrets."
+    )
     nothing = ctl.OperatorRegistry()
     assert handled(nothing, survey(nothing, [POD])) == "Handled: nothing that is declared."
 
