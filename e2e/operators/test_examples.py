@@ -196,6 +196,10 @@ async def test_02_children(served: Target, examples: Examples, tmp_path: Path) -
             child["metadata"]["labels"] for child in await examples.configs() if child["metadata"]["name"] in names
         ]
         assert found == [{"from-example": "yes", "more": "x"}] * 3
+        await examples.patch("one", {"metadata": {"labels": None}})
+        operator.wait_for("relabelled 3 children: {'from-example': None, 'more': None}")
+        await examples.patch("one", {"metadata": {"labels": {"first": "x"}}})
+        operator.wait_for("relabelled 3 children: {'first': 'x'}")
         assert operator.stop() == 0
 
 

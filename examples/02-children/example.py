@@ -37,8 +37,9 @@ async def child_fn(type, name, logger, **_):
 
 
 @ctl.on.update("kopfexamples", field="metadata.labels")
-async def relabel_fn(status, memo, namespace, diff, logger, **_):
-    changes = {item.field[-1]: item.new for item in diff if len(item.field) == 1}
+async def relabel_fn(status, memo, namespace, old, new, logger, **_):
+    old, new = old or {}, new or {}  # None: without any label
+    changes = {key: new.get(key) for key in {**old, **new} if old.get(key) != new.get(key)}
     patch = {"metadata": {"labels": changes}}
     children = status.get("create_fn", {}).get("children", [])
     await asyncio.gather(*(memo.client.patch(CONFIGMAPS, child, namespace, patch) for child in children))
