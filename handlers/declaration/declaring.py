@@ -55,6 +55,13 @@ class Decorator(Protocol):
         ...
 
 
+_NUMBERS = frozenset(
+    {"timeout", "retries", "backoff", "initial_delay", "interval", "idle"}
+    | {"cancellation_backoff", "cancellation_timeout", "cancellation_polling"}
+)
+"""Options that are compared with numbers and added to times."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """What one decorator declares: its public name, the spec it makes, the options it knows."""
@@ -80,6 +87,9 @@ class Kind:
         for option in getattr(self.options, "__required_keys__", ()):
             if option not in given:
                 raise TypeError(f"@{self.name} needs the option {option!r}: there is nothing to react to without it.")
+        for option in _NUMBERS & given.keys():
+            if isinstance(given[option], str):  # out of the environment, usually; it would fail at the first comparison
+                raise TypeError(f"@{self.name} takes a number as {option!r}; got the text {given[option]!r}.")
         return given
 
 
@@ -141,10 +151,14 @@ def declare_subhandler(kind: Kind, subregistry: SubRegistry, options: Mapping[st
 def checked_filters(given: Mapping[str, Any]) -> dict[str, Any]:
     """Check the filters among the options and give those that are stored otherwise than they are written.
 
-    Raises ValueError for None as a label or annotation, and TypeError for criteria of values without a field, for `value`
-    together with `old` or `new`, and for callbacks that cannot be called.
+    Raises ValueError for None as a label or annotation, and TypeError for what is no mapping of these, for criteria of values
+    without a field, for `value` together with `old` or `new`, and for callbacks that cannot be called.
     """
     for option in ("labels", "annotations"):
+        if not isinstance(given.get(option, {}), Mapping):
+            raise TypeError(
+                f"{option}= takes a mapping of names to values, such as {{'app': 'web'}}; got {given[option]!r}."
+            )
         for key, criterion in given.get(option, {}).items():
             if criterion is None:
                 raise ValueError(f"None is no criterion for {option}[{key!r}]: use PRESENT or ABSENT, or a value.")
