@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import yaml
 
 from ..sandbox import Sandbox
 from .loops import new_loop, run_in
@@ -33,7 +34,8 @@ class Serving:
 async def serving(what: Serving) -> AsyncIterator[Path]:
     """Serve in the running loop, and give the path of a kubeconfig to use.
 
-    Raises click.ClickException for a manifest that is not there or wrong, and for a port that is taken.
+    Raises click.ClickException for a manifest that is not there or wrong, a port that is taken, and a kubeconfig that cannot be
+    written, or is somebody's own.
     """
     manifests = [(path, _read(path)) for path in what.manifests]
     async with contextlib.AsyncExitStack() as stack:
@@ -48,7 +50,11 @@ async def serving(what: Serving) -> AsyncIterator[Path]:
             except Exception as exc:
                 raise click.ClickException(f"The manifest {path} cannot be loaded: {exc}") from exc
         kubeconfig = stack.enter_context(_place(what.kubeconfig))
-        server.kubeconfig(kubeconfig)
+        try:
+            server.kubeconfig(kubeconfig)
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            raise click.ClickException(f"The kubeconfig {kubeconfig} cannot be written: {reason}.") from exc
         yield kubeconfig
 
 
@@ -99,10 +105,29 @@ def _read(path: str) -> str:
 @contextlib.contextmanager
 def _place(kubeconfig: str | None) -> Iterator[Path]:
     if kubeconfig is not None:
-        yield Path(kubeconfig).absolute()
+        path = Path(kubeconfig).absolute()
+        _refuse_to_overwrite(path)
+        yield path
         return
     folder = Path(tempfile.mkdtemp(prefix="ctl-sandbox-"))
     try:
         yield folder / "kubeconfig"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    """Of all commands this one alone writes its --kubeconfig: somebody's own, with the ways to clusters, is not what is meant."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        found = yaml.safe_load(text)
+        names = [cluster["name"] for cluster in found["clusters"]]
+    except OSError:
+        return  # it is not there, or cannot be written either
+    except (yaml.YAMLError, LookupError, TypeError):
+        names = [] if not text.strip() else ["something else"]
+    if not {*names} <= {"sandbox"}:
+        raise click.ClickException(
+            f"The kubeconfig {path} would be overwritten, and it is of another cluster ({', '.join(map(str, names))}). "
+            "--kubeconfig says where to write that of the sandbox: name a file that is not there."
+        )

@@ -81,6 +81,39 @@ async def test_a_manifest_that_does_not_work_is_named(text: str | None, said: st
     assert "Traceback" not in sandbox.output
 
 
+OWN = "{apiVersion: v1, kind: Config, clusters: [{name: production, cluster: {server: 'https://here'}}]}"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("nowhere/kubeconfig", None, "cannot be written: No such file or directory."),
+        ("config", OWN, "would be overwritten, and it is of another cluster (production)."),
+        ("notes", "not: [yaml", "would be overwritten, and it is of another cluster (something else)."),
+    ],
+)
+async def test_a_kubeconfig_of_somebody_is_not_overwritten(
+    path: str, text: str | None, said: str, tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / path).write_text(text)
+    async with command("sandbox", "--kubeconfig", tmp_path / path) as sandbox:
+        assert await sandbox.end() == 1
+    [line] = sandbox.lines
+    assert line.startswith(f"Error: The kubeconfig {tmp_path / path} {said}")
+    assert text is None or (tmp_path / path).read_text() == text
+
+
+async def test_its_own_kubeconfig_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("\n")
+    for _ in range(2):
+        async with command("sandbox", "--kubeconfig", path) as sandbox:
+            await sandbox.line("Serving the Kubernetes API")
+            assert load_access(path).server in path.read_text()
+            assert await sandbox.end(signal.SIGINT) == 0
+
+
 def test_what_a_script_starts_in_the_background_stops_by_sigint(tmp_path: Path) -> None:
     # The shell has it ignore the signal, as every one without job control does.
     script = '"$0" -m ctl sandbox --kubeconfig "$1" >"$2" 2>&1 & echo $!; wait $!; echo "ended with $?"'
