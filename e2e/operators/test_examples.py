@@ -246,6 +246,13 @@ async def test_07_subhandlers(served: Target, examples: Examples, tmp_path: Path
     assert "b is ready after 2 attempts" in text
 
 
+async def test_09_testing(served: Target, examples: Examples, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(EXAMPLES / "09-testing")]
+    with running(command, served, tmp_path / "log", EXAMPLE_NAMESPACE=examples.namespace) as tests:
+        tests.wait_for("3 passed")
+        assert tests.process.wait(30) == 0
+
+
 async def test_10_builtins(served: Target, examples: Examples, tmp_path: Path) -> None:
     command = ctl_command("run", "-v", "-n", examples.namespace, str(EXAMPLES / "10-builtins" / "example.py"))
     with running(command, served, tmp_path / "log") as operator:
