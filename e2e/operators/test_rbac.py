@@ -31,7 +31,7 @@ UNMET = {
     ): "peers meet where there is an object for them; the definition alone is installed"
 }
 NO_RESULT = {("patch", f"{KOPF}/status"): "its handlers may return results at any time, and do not today"}
-FAILING = {"03-exceptions", "07-subhandlers", "14-daemons", "15-timers"}
+FAILING = {"03-exceptions", "07-subhandlers", "09-testing", "14-daemons", "15-timers"}
 """Examples whose handlers fail on purpose, which the log shows."""
 PROGRAMS = {"12-embedded", "20-informers"}
 """Examples that are no files for `ctl run`."""
@@ -152,6 +152,7 @@ CASES = [
     Case("06-peering", unused=NO_RESULT, is_met=True),
     Case("07-subhandlers"),
     Case("08-events", unused={("patch", KOPF): "patches of event handlers may touch more than the status"}),
+    Case("09-testing"),
     Case("10-builtins", builtins),
     Case("11-filters", unused=NO_RESULT),
     Case(
