@@ -5,18 +5,40 @@ misspelt setting is otherwise a setting that never works. Times are seconds.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import difflib
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
+from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .declaration.mappings import SelectorMapping
 from .storage.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from .storage.progress import ProgressStorage, SmartProgressStorage
 from .storage.sizes import SMALLEST_LIMIT
+
+
+def _read_number(setting: str, kind: Any, value: Any) -> Any:
+    """The value of a setting of this type, where the type is that of numbers: also when it comes as text, as from the environment.
+
+    Raises TypeError for what is neither of the type, nor None, nor the text of a number.
+    """
+    kinds = set(kind.__args__) if isinstance(kind, UnionType) else {kind}
+    numbers = [number for number in (int, float) if number in kinds]
+    taken = (*([Real] if numbers else []), *([Iterable] if Iterable[float] in kinds else []))
+    if value is None or not taken:
+        return value
+    if isinstance(value, str):
+        for number in numbers:
+            with contextlib.suppress(ValueError):
+                return number(value)
+    elif isinstance(value, taken):
+        return value
+    raise TypeError(f"{setting} takes {'a number' if numbers else 'several numbers'}; got {value!r}.")
 
 
 class SettingsFrozenWarning(UserWarning):
@@ -36,13 +58,13 @@ class _Group:
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: Any) -> None:
-            declared = {item.name for item in dataclasses.fields(self)}
+            declared = {item.name: item.type for item in dataclasses.fields(self)}
             if name not in declared and not isinstance(getattr(type(self), name, None), property):
                 public = sorted(item for item in {*declared, *vars(type(self))} if not item.startswith("_"))
                 close = difflib.get_close_matches(name, public, n=1)
                 hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(public)}."
                 warnings.warn(f"{type(self).__name__} has no setting {name!r}: it has no effect. {hint}", stacklevel=2)
-            value = self._read(name, value)
+            value = self._read(name, _read_number(f"{type(self).__name__}.{name}", declared.get(name), value))
             if self._frozen and name in declared and getattr(self, name) != value:
                 warnings.warn(
                     f"{type(self).__name__}.{name} is changed to {value!r} after the operator has started: parts of it have "
@@ -236,22 +258,24 @@ class ExecutionSettings(_Group):
     def max_workers(self) -> int | None:
         """How many sync handlers run at once, if it was set here.
 
-        Setting it changes the executor. Raises ValueError below 1, and TypeError for an executor that has no such limit.
+        Setting it changes the executor. Raises ValueError below 1, and TypeError for what is no number, and for an executor
+        that has no such limit.
         """
         return self._max_workers
 
     @max_workers.setter
     def max_workers(self, value: int) -> None:
-        if value < 1:
+        limit: int | None = _read_number("settings.execution.max_workers", int, value)
+        if limit is None or limit < 1:
             raise ValueError(f"settings.execution.max_workers is at least 1; got {value}.")
         if not hasattr(self.executor, "_max_workers"):
             raise TypeError(
                 f"settings.execution.executor is a {type(self.executor).__name__}, whose number of workers cannot be set. "
                 "Set it where the executor is made."
             )
-        self._max_workers = value
+        self._max_workers = limit
         # The standard library's pools look at it whenever work is submitted, and offer no public way to change it.
-        self.executor._max_workers = value
+        self.executor._max_workers = limit
 
 
 @dataclass

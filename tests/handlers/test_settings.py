@@ -1,7 +1,9 @@
 import concurrent.futures
 import dataclasses
+import itertools
 import logging
 import warnings
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -147,6 +149,56 @@ class TestDeprecated:
             assert settings.queueing.batch_window == 3
 
 
+class TestNumbers:
+    """What comes from the environment is text; what is no number at all is refused where it is set, and not where it is used."""
+
+    @pytest.mark.parametrize(
+        ("group", "name", "given", "value"),
+        [
+            ("watching", "server_timeout", "60", 60.0),
+            ("networking", "request_timeout", " 2.5 ", 2.5),
+            ("networking", "error_backoffs", "5", 5.0),
+            ("peering", "priority", "100", 100),
+            ("queueing", "worker_limit", None, None),
+            ("networking", "error_backoffs", 3, 3),
+            ("queueing", "error_delays", [1, 2], [1, 2]),
+            ("persistence", "largest_annotation", "100000", 100000),
+        ],
+    )
+    def test_numbers_are_read(self, settings: OperatorSettings, group: str, name: str, given: Any, value: Any) -> None:
+        setattr(getattr(settings, group), name, given)
+        read = getattr(getattr(settings, group), name)
+        assert read == value
+        assert type(read) is type(value)
+
+    def test_pauses_may_be_without_an_end(self, settings: OperatorSettings) -> None:
+        settings.networking.error_backoffs = endless = itertools.repeat(1.0)
+        assert settings.networking.error_backoffs is endless
+
+    @pytest.mark.parametrize(
+        ("group", "name", "given", "said"),
+        [
+            ("networking", "request_timeout", "5s", r"NetworkingSettings\.request_timeout takes a number; got '5s'"),
+            ("posting", "level", "INFO", r"PostingSettings\.level takes a number; got 'INFO'"),
+            ("queueing", "worker_limit", "1.5", r"QueueingSettings\.worker_limit takes a number; got '1\.5'"),
+            ("queueing", "error_delays", "1", r"QueueingSettings\.error_delays takes several numbers; got '1'"),
+            ("queueing", "error_delays", 1, r"QueueingSettings\.error_delays takes several numbers; got 1"),
+            (
+                "persistence",
+                "consistency_timeout",
+                timedelta(seconds=5),
+                r"consistency_timeout takes a number; got datetime",
+            ),
+            ("execution", "max_workers", "many", r"settings\.execution\.max_workers takes a number; got 'many'"),
+        ],
+    )
+    def test_others_are_refused(self, settings: OperatorSettings, group: str, name: str, given: Any, said: str) -> None:
+        before = getattr(getattr(settings, group), name)
+        with pytest.raises(TypeError, match=said):
+            setattr(getattr(settings, group), name, given)
+        assert getattr(getattr(settings, group), name) == before
+
+
 class TestWorkers:
     def test_the_limit_is_the_executors(self, settings: OperatorSettings) -> None:
         settings.execution.max_workers = 1
@@ -155,8 +207,13 @@ class TestWorkers:
             first, second = (executor.submit(__import__("threading").get_ident) for _ in range(2))
             assert first.result(10) == second.result(10)
 
-    @pytest.mark.parametrize("value", [0, -1])
-    def test_there_is_at_least_one(self, settings: OperatorSettings, value: int) -> None:
+    def test_the_limit_may_come_from_the_environment(self, settings: OperatorSettings) -> None:
+        text: Any = "3"
+        settings.execution.max_workers = text
+        assert settings.execution.max_workers == 3
+
+    @pytest.mark.parametrize("value", [0, -1, None])
+    def test_there_is_at_least_one(self, settings: OperatorSettings, value: Any) -> None:
         with pytest.raises(ValueError, match=f"got {value}"):
             settings.execution.max_workers = value
 
