@@ -23,7 +23,10 @@ class PermanentError(Exception):
 
 
 class TemporaryError(Exception):
-    """The handler has failed now and shall be tried again after `delay` seconds (None: as soon as possible)."""
+    """The handler has failed now and shall be tried again after `delay` seconds (None: as soon as possible).
+
+    For a delay that is no number, or ends after the last date, the log says that `settings.execution.default_backoff` is taken.
+    """
 
     def __init__(self, msg: str | None = None, /, delay: float | None = 60) -> None:
         super().__init__(msg)

@@ -8,12 +8,16 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from numbers import Real
+from typing import Any, Final
 
 import msgspec
 
 from ..declaration.specs import ActivitySpec, DaemonSpec, IndexingSpec, Spec, TimerSpec, WebhookSpec
 from ..errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError, PermanentError, TemporaryError
+
+LONGEST_DELAY: Final = 1e10
+"""Seconds; some centuries. There are no dates for much longer ones."""
 
 
 class UnfinishedSubhandlers(TemporaryError):
@@ -94,7 +98,8 @@ def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] 
         failed = Outcome(final=True, exception=exc, subrefs=subrefs)
         return Verdict(failed, logging.ERROR, f"{name} failed permanently: {what}")
     if isinstance(exc, TemporaryError):
-        retry = Outcome(final=False, delay=exc.delay, exception=exc, subrefs=subrefs)
+        delay, what = _usable(exc.delay, attempt.default_backoff, what)
+        retry = Outcome(final=False, delay=delay, exception=exc, subrefs=subrefs)
         again = f"{name} failed temporarily: {what}"
         timeout = f"{name} failed temporarily but will time out after {spec.timeout} seconds: {what}"
         exceed = f"{name} failed temporarily but will exceed {spec.retries} retries: {what}"
@@ -116,6 +121,15 @@ def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] 
     exceed = f"{stop} (it would exceed {spec.retries} retries on the next attempt): {what}"
     retry = Outcome(final=False, delay=backoff, exception=exc, subrefs=subrefs)
     return _retry(spec, attempt, retry, (again, timeout, exceed), traceback=True)
+
+
+def _usable(delay: Any, otherwise: float, what: str) -> tuple[float | None, str]:
+    """The delay that a handler has asked for, or another one where it leads to no date, and the text that says so."""
+    if delay is None:
+        return None, what
+    if isinstance(delay, Real) and abs(float(delay)) < LONGEST_DELAY:
+        return float(delay), what
+    return otherwise, f"{what} (delay={delay!r} is no number of seconds until a date: {otherwise} are taken)"
 
 
 def _retry(spec: Spec, attempt: Attempt, again: Outcome, texts: tuple[str, str, str], *, traceback: bool) -> Verdict:

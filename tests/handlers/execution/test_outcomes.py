@@ -1,5 +1,9 @@
 """How attempts are judged: the table of error modes, the look-ahead, and the sentences of the log."""
 
+from datetime import timedelta
+from fractions import Fraction
+from typing import cast
+
 import pytest
 
 from ctl.handlers.causation.causes import Activity
@@ -25,6 +29,25 @@ def spec(**options: object) -> ChangingSpec:
     [
         ({}, TemporaryError("oops", delay=3), False, True, 3, "Handler 'fn' failed temporarily: oops"),
         ({}, TemporaryError("oops", delay=None), False, True, None, "Handler 'fn' failed temporarily: oops"),
+        *(
+            (
+                {},
+                TemporaryError("oops", delay=delay),
+                False,
+                True,
+                60,
+                f"Handler 'fn' failed temporarily: oops (delay={delay!r} is no number of seconds until a date: 60 are taken)",
+            )
+            for delay in cast("list[float]", ["5", timedelta(seconds=5), float("inf"), float("nan"), 1e15])
+        ),
+        (
+            {},
+            TemporaryError("oops", delay=cast("float", Fraction(5, 2))),
+            False,
+            True,
+            2.5,
+            "Handler 'fn' failed temporarily: oops",
+        ),
         ({}, PermanentError("no"), True, True, None, "Handler 'fn' failed permanently: no"),
         ({}, AdmissionError("no", 403), True, True, None, "Handler 'fn' failed permanently: no"),
         (
