@@ -7,6 +7,7 @@ are left out.
 import importlib
 import importlib.util
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -80,6 +81,20 @@ def _load_module(name: str) -> None:
         ) from None
     except Exception as exc:
         raise _failed(f"The module {name}", exc) from None
+    if _is_pythons(name):
+        raise click.UsageError(
+            f"{name} is a module of Python's own, which hides others of that name. Load yours as a file, without -m "
+            f"(ctl run {name}.py), or give it another name."
+        )
+
+
+def _is_pythons(name: str) -> bool:
+    if name not in sys.stdlib_module_names:
+        return False
+    library = Path(sysconfig.get_path("stdlib"))
+    # A package of the user's may have such a name where the distribution leaves Python's out (`test`).
+    file = sys.modules[name].__file__
+    return file is None or Path(file).parent in (library, library / name)
 
 
 def _failed(what: str, exc: Exception) -> LoadingError:

@@ -71,6 +71,13 @@ def test_a_module_given_as_a_file_gets_a_hint() -> None:
         load(["my_operator"], [])
 
 
+def test_a_module_that_is_hidden_by_one_of_python_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "operator.py").touch()
+    with pytest.raises(click.UsageError, match=r"operator is a module of Python's own.*ctl run operator\.py"):
+        load([], ["operator"])
+
+
 @pytest.mark.parametrize("name", ["no_such_module", "no_such_package.module", "json.no_such_part"])
 def test_a_module_that_is_not_there_is_one_sentence(name: str) -> None:
     with pytest.raises(click.UsageError, match="There is no module"):
