@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .controller.serve import Serving, serve
     from .controller.sources import Channel, every
     from .controller.term import StillWorking, end_process
+    from .handlers.authority import StillActing
     from .handlers.background.stoppers import (
         AsyncDaemonStopperChecker,
         DaemonStopped,
@@ -203,6 +204,7 @@ __all__ = [
     "Status",
     "StatusDiffBaseStorage",
     "StatusProgressStorage",
+    "StillActing",
     "StillWorking",
     "Store",
     "SyncDaemonStopperChecker",

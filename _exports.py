@@ -44,6 +44,7 @@ EXPORTS: Final[Mapping[str, str]] = {
         "handlers.causation.views": """
             Annotations Body BodyEssence Labels Meta ObjectReference OwnerReference RawBody RawEvent RawEventType Spec Status
         """,
+        "handlers.authority": "StillActing",
         "handlers.connections": "AiohttpSession ConnectionInfo",
         "handlers.declaration.criteria": "ABSENT PRESENT all_ any_ none_ not_",
         "handlers.declaration.registry": "OperatorRegistry get_default_registry set_default_registry",
@@ -124,6 +125,7 @@ OWN: Final = frozenset(
         "Result",
         "Serving",
         "Stage",
+        "StillActing",
         "StillWorking",
         "TerminalError",
         "UnknownResource",
