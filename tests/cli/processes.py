@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -81,19 +82,20 @@ async def command(
 ) -> AsyncIterator[Command]:
     """Start `ctl ARGS...`, or a program of one's own, away from the tester's own cluster and settings; it is killed if the test leaves it running."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("CTL_", "KOPF_", "KUBE"))}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *map(str, program), *map(str, args)),
-        cwd=cwd,
-        env={**clean, "HOME": "/nonexistent", **(env or {})},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    running = Command(process)
-    try:
-        yield running
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await running.end()
-        print(running.output)  # pytest shows it with a failure
+    with tempfile.TemporaryDirectory(prefix="ctl-command-") as folder:  # who is killed leaves files behind
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, *map(str, program), *map(str, args)),
+            cwd=cwd,
+            env={**clean, "HOME": "/nonexistent", "TMPDIR": folder, **(env or {})},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        running = Command(process)
+        try:
+            yield running
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await running.end()
+            print(running.output)  # pytest shows it with a failure
