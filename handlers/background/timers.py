@@ -18,8 +18,8 @@ from .rhythm import Rest, Rhythm
 TimerKey: TypeAlias = tuple[str, HandlerId]
 """The uid of the object, and the handler."""
 
-GRAIN = 0.05
-"""Seconds: calls that are due between two multiples of this are made together at the second."""
+GRAINS = ((5.0, 0.05), (1.0, 0.01))
+"""For delays of so many seconds, or more: calls that are due between two multiples of this are made together at the second."""
 RECOVERY = 60.0
 """Seconds before the next tick of a timer whose last one failed by a fault of ours."""
 
@@ -105,11 +105,12 @@ class Timers:
             self._begin(key)
 
     def arm(self, timer: Timer, due: float) -> None:
-        """Set the time of the next tick. One that is more than a second away may come GRAIN later."""
+        """Set the time of the next tick. One that is a second away, or more, may come a hundredth of that later."""
         now = asyncio.get_running_loop().time()
         timer.due = due
         # Thousands of timers then wake the loop some times a second, not hundreds of times: most of their cost is that.
-        alarm = due if due < now + 1.0 else math.ceil(due / GRAIN - 1e-6) * GRAIN
+        grain = next((grain for least, grain in GRAINS if due - now >= least), None)
+        alarm = due if grain is None else math.ceil(due / grain - 1e-6) * grain
         self._queue.add_after(timer.key, max(due, alarm) - now)
 
     def drop(self, timer: Timer) -> None:

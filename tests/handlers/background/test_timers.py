@@ -94,6 +94,18 @@ async def test_the_interval_counts_from_the_end_of_a_call(world: World, times: T
     assert times.relative == pytest.approx([0, 13, 26, 39], abs=0.15)
 
 
+@pytest.mark.parametrize("interval", [0.3, 1.001, 2.503, 5.001, 7.704])
+async def test_no_rhythm_is_slower_by_more_than_a_hundredth(world: World, times: Times, interval: float) -> None:
+    @ctl.on.timer(KEX.plural, interval=interval)
+    async def tick(**_: Any) -> None:
+        times()
+
+    async with world.running():
+        await world.create()
+        await rest(110 * interval)
+    assert interval - 1e-6 <= (times.at[99] - times.at[0]) / 99 <= 1.01 * interval
+
+
 async def test_a_sharp_interval_counts_from_the_beginning(world: World, times: Times) -> None:
     @ctl.on.timer(KEX.plural, interval=10, sharp=True)
     async def tick(**_: Any) -> None:
