@@ -127,7 +127,8 @@ def _usable(delay: Any, otherwise: float, what: str) -> tuple[float | None, str]
     """The delay that a handler has asked for, or another one where it leads to no date, and the text that says so."""
     if delay is None:
         return None, what
-    if isinstance(delay, Real) and abs(float(delay)) < LONGEST_DELAY:
+    is_number = isinstance(delay, Real)
+    if is_number and -LONGEST_DELAY < delay < LONGEST_DELAY:
         return float(delay), what
     return otherwise, f"{what} (delay={delay!r} is no number of seconds until a date: {otherwise} are taken)"
 

@@ -38,7 +38,7 @@ def spec(**options: object) -> ChangingSpec:
                 60,
                 f"Handler 'fn' failed temporarily: oops (delay={delay!r} is no number of seconds until a date: 60 are taken)",
             )
-            for delay in cast("list[float]", ["5", timedelta(seconds=5), float("inf"), float("nan"), 1e15])
+            for delay in cast("list[float]", ["5", timedelta(seconds=5), float("inf"), float("nan"), 1e15, 10**400])
         ),
         (
             {},
