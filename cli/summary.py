@@ -41,9 +41,7 @@ def handled(registry: OperatorRegistry, found: Survey) -> str:
     """What is handled, by the kinds and versions that the server has, and what it has not yet."""
     controllers = [assembly.name for assembly in declared(registry)]
     webhooks = [str(selector) for selector in registry.webhook_selectors()]
-    missing = bool(found.unresolved or found.ambiguous or found.unreadable or found.unwritable)
     named = [
-        ("nothing yet", [""] if missing and not (found.watched or controllers or webhooks) else []),
         ("", [repr(resource) for resource in found.watched]),
         ("controllers of", controllers),
         ("reviews of", webhooks),
@@ -52,6 +50,8 @@ def handled(registry: OperatorRegistry, found: Survey) -> str:
         ("but not", [repr(resource) for resource in found.unreadable | found.unwritable]),
     ]
     parts = [f"{word} {_listed(sorted(names))}".strip() for word, names in named if names]
+    if parts and not (found.watched or controllers or webhooks):
+        parts.insert(0, "nothing yet")
     return f"Handled: {', '.join(parts) or 'nothing that is declared'}."
 
 
