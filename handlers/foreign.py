@@ -1,18 +1,24 @@
 """Objects of other libraries are read and changed here as if all were mappings in the form of the API.
 
-Known are dicts and other mutable mappings, pykube's `APIObject`, and the models of `kubernetes` and `kubernetes_asyncio`. None of
-these libraries is imported: a model is recognized by what it is made of, and brings its library with it.
+Known are dicts and other mutable mappings, pykube's and kr8s' `APIObject`, and the models of `kubernetes` and `kubernetes_asyncio`. None
+of these libraries is imported: a model is recognized by what it is made of, and brings its library with it.
+Everything is changed in place: a mapping or a list that is there stays the same object, since manifests may share it.
 """
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from typing import Any, Final, Protocol, TypeAlias
 
 from .causation.fields import FieldPath
 
 Foreign: TypeAlias = Any
-"""A mapping, a pykube object or a model."""
+"""A mapping, an object of pykube or kr8s, or a model."""
 
+LABELS: Final = ("metadata", "labels")
+OWNERS: Final = ("metadata", "ownerReferences")
+
+_INNER = ("obj", "raw")
+"""Where objects of pykube, and of kr8s, have their mapping."""
 _MODEL_LIBRARIES = frozenset({"kubernetes", "kubernetes_asyncio"})
 
 
@@ -23,7 +29,16 @@ class Manifest(Protocol):
         """The value at a path, None when it is absent; values are the library's own."""
 
     def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path; what is absent on the way is made. The value is plain and is converted."""
+        """Set the value at a path; what is absent on the way is made."""
+
+    def labels(self) -> MutableMapping[str, Any]:
+        """The labels themselves, to be changed; made where they are absent."""
+
+    def owners(self) -> MutableSequence[Any]:
+        """The references to the owners themselves, to be changed; made where they are absent."""
+
+    def refer(self, reference: Mapping[str, Any]) -> Any:
+        """A reference as it stands in `owners()`."""
 
     def nested(self, path: FieldPath) -> "Iterator[Manifest]":
         """The objects at a path: none when it is absent, one, or those of a list."""
@@ -51,6 +66,23 @@ class MappingManifest:
             data = data[key]
         data[path[-1]] = value
 
+    def labels(self) -> MutableMapping[str, Any]:
+        """The labels themselves."""
+        if self.get(LABELS) is None:
+            self.set(LABELS, {})
+        # Read again: some mappings keep what they are given in a form of their own.
+        return self.get(LABELS)  # type: ignore[no-any-return]
+
+    def owners(self) -> MutableSequence[Any]:
+        """The references themselves."""
+        if self.get(OWNERS) is None:
+            self.set(OWNERS, [])
+        return self.get(OWNERS)  # type: ignore[no-any-return]
+
+    def refer(self, reference: Mapping[str, Any]) -> dict[str, Any]:
+        """A reference as a dict."""
+        return dict(reference)
+
     def nested(self, path: FieldPath) -> Iterator[Manifest]:
         """The objects at a path."""
         value = self.get(path)
@@ -58,11 +90,11 @@ class MappingManifest:
 
 
 class ModelManifest:
-    """A manifest over a model of `kubernetes` or `kubernetes_asyncio`."""
+    """A manifest over a model of a library: `kubernetes` or `kubernetes_asyncio`."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, library: str) -> None:
         self._model = model
-        self._library = importlib.import_module(f"{type(model).__module__.partition('.')[0]}.client.models")
+        self._library = importlib.import_module(f"{library}.client.models")
 
     def get(self, path: FieldPath) -> Any:
         """The value at a path, None when it is absent."""
@@ -72,7 +104,7 @@ class ModelManifest:
         return value
 
     def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path: metadata and owner references become models. Raises AttributeError for unknown fields."""
+        """Set the value at a path; metadata that is absent becomes a model. Raises AttributeError for unknown fields."""
         model = self._model
         for key in path[:-1]:
             attribute = _attribute(model, key)
@@ -80,21 +112,32 @@ class ModelManifest:
                 made = self._library.V1ObjectMeta() if key == "metadata" else {}
                 setattr(model, attribute, made)
             model = getattr(model, attribute)
-        if path[-1] == "ownerReferences":
-            value = [self._as_reference(item) if isinstance(item, Mapping) else item for item in value]
         if isinstance(model, MutableMapping):
             model[path[-1]] = value
         else:
             setattr(model, _attribute(model, path[-1]), value)
 
+    def labels(self) -> MutableMapping[str, Any]:
+        """The labels themselves."""
+        if self.get(LABELS) is None:
+            self.set(LABELS, {})
+        return self.get(LABELS)  # type: ignore[no-any-return]
+
+    def owners(self) -> MutableSequence[Any]:
+        """The references themselves."""
+        if self.get(OWNERS) is None:
+            self.set(OWNERS, [])
+        return self.get(OWNERS)  # type: ignore[no-any-return]
+
+    def refer(self, reference: Mapping[str, Any]) -> Any:
+        """A reference as a model."""
+        cls = self._library.V1OwnerReference
+        return cls(**{_attribute(cls, key): value for key, value in reference.items()})
+
     def nested(self, path: FieldPath) -> Iterator[Manifest]:
         """The objects at a path."""
         value = self.get(path)
         return iter(()) if value is None else each(value)
-
-    def _as_reference(self, reference: Mapping[str, Any]) -> Any:
-        cls = self._library.V1OwnerReference
-        return cls(**{_attribute(cls, key): value for key, value in reference.items()})
 
 
 def each(objs: Foreign | Iterable[Foreign] | None, *, writable: bool = True) -> Iterator[Manifest]:
@@ -129,10 +172,13 @@ def field_of(value: Any, key: str) -> Any:
 
 
 def _recognized(obj: Any) -> Manifest | None:
-    if type(obj).__module__.partition(".")[0] in _MODEL_LIBRARIES and hasattr(obj, "attribute_map"):
-        return ModelManifest(obj)
-    inner = getattr(obj, "obj", None)
-    return MappingManifest(inner) if isinstance(inner, MutableMapping) else None
+    if hasattr(obj, "attribute_map"):
+        # Also of classes that inherit from a model.
+        libraries = (base.__module__.partition(".")[0] for base in type(obj).__mro__)
+        if (library := next((name for name in libraries if name in _MODEL_LIBRARIES), None)) is not None:
+            return ModelManifest(obj, library)
+    inner = (getattr(obj, name, None) for name in _INNER)
+    return next((MappingManifest(found) for found in inner if isinstance(found, MutableMapping)), None)
 
 
 def _attribute(model: Any, key: str) -> str:
@@ -143,5 +189,5 @@ def _attribute(model: Any, key: str) -> str:
 def _unsupported(obj: Any) -> TypeError:
     return TypeError(
         f"K8s object class is not supported: {type(obj)}. "
-        "Give a dict, a pykube object, a model of a kubernetes client, or lists of these."
+        "Give a dict, an object of pykube or kr8s, a model of a kubernetes client, or lists of these."
     )

@@ -1,7 +1,8 @@
 """Children are tied to their owners: by references, names, namespaces and labels.
 
-All functions change the objects in place, before they are created; nothing is sent. Objects are dicts, pykube objects, or models
-of the kubernetes clients, or lists of these, however deep. Inside of a handler the owner is the handled object unless another one is
+All functions change the objects in place, before they are created; nothing is sent. Labels and references to owners that are there are
+added to, not replaced: what shares them with the object shares the change (as under Kopf). Objects are dicts, objects of pykube or kr8s,
+models of the kubernetes clients, or lists of these, however deep. Inside of a handler the owner is the handled object unless another one is
 given; outside, not giving it raises LookupError.
 """
 
@@ -26,8 +27,6 @@ _UNSET: Final = _Unset.TOKEN
 Objects = Foreign | Iterable[Foreign]
 Owner = Body | Mapping[str, Any] | Foreign
 Nested = str | Iterable[FieldSpec] | None
-
-_OWNERS = ("metadata", "ownerReferences")
 
 
 def build_object_reference(body: Owner) -> ObjectReference:
@@ -72,8 +71,8 @@ def remove_owner_reference(objs: Objects, owner: Owner | None = None) -> None:
     """Make the objects not belong to the owner (by its uid); other owners stay."""
     uid = read(_owner(owner)).get(("metadata", "uid"))
     for obj in each(objs):
-        known = obj.get(_OWNERS) or []
-        obj.set(_OWNERS, [reference for reference in known if field_of(reference, "uid") != uid])
+        known = obj.owners()
+        known[:] = [reference for reference in known if field_of(reference, "uid") != uid]
 
 
 def label(
@@ -151,9 +150,9 @@ def _labels(labels: Mapping[str, str | None] | _Unset | None) -> Mapping[str, st
 
 def _append_reference(objs: Iterable[Manifest], reference: OwnerReference) -> None:
     for obj in objs:
-        known = list(obj.get(_OWNERS) or [])
+        known = obj.owners()
         if not any(field_of(other, "uid") == reference.get("uid") for other in known):
-            obj.set(_OWNERS, [*known, dict(reference)])
+            known.append(obj.refer(reference))
 
 
 def _name(objs: Iterable[Manifest], name: str | None, *, forced: bool, strict: bool) -> None:
@@ -177,9 +176,8 @@ def _label(objs: Iterable[Manifest], labels: Mapping[str, str | None], nested: N
     fields = [nested] if isinstance(nested, str) else list(nested or ())
     for obj in objs:
         for target in _with_nested(obj, fields):
-            known = target.get(("metadata", "labels")) or {}
-            added = labels if forced else {key: value for key, value in labels.items() if key not in known}
-            target.set(("metadata", "labels"), {**known, **added})
+            known = target.labels()
+            known.update({key: value for key, value in labels.items() if forced or key not in known})
 
 
 def _with_nested(obj: Manifest, fields: Iterable[FieldSpec]) -> Iterator[Manifest]:

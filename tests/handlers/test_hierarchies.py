@@ -192,6 +192,69 @@ def test_pykube_objects_are_unwrapped() -> None:
     assert child.obj["metadata"]["ownerReferences"] == [REFERENCE]
 
 
+def test_what_objects_share_is_changed_for_all_of_them() -> None:
+    shared = {"app": "x"}
+    obj = {"metadata": {"labels": shared}, "spec": {"selector": {"matchLabels": shared}}}
+    h.label(obj, {"a": "b"})
+    assert obj["spec"]["selector"]["matchLabels"] == {"app": "x", "a": "b"}
+    h.adopt(obj, OWNER)
+    assert obj["spec"]["selector"]["matchLabels"] is obj["metadata"]["labels"] is shared
+    assert shared == {"app": "x", "a": "b", "l": "1", "m": "2"}
+    h.label(obj, {"app": "y"}, forced=True)
+    assert shared["app"] == "y"
+
+
+def test_nested_objects_that_share_are_changed_in_place() -> None:
+    labels, metadata = {"app": "x"}, {"name": "n"}
+    obj = {"metadata": metadata, "spec": {"template": {"metadata": {"labels": labels}}}}
+    h.adopt(obj, OWNER, nested="spec.template", forced=True, strict=True)
+    assert labels == {"app": "x", "l": "1", "m": "2"}
+    assert (metadata["name"], metadata["namespace"]) == ("own", "ns")
+    assert obj["metadata"] is metadata
+
+
+def test_references_that_objects_share_are_changed_in_place() -> None:
+    shared: list[dict[str, Any]] = [{"uid": "other"}]
+    one, two = {"metadata": {"ownerReferences": shared}}, {"metadata": {"ownerReferences": shared}}
+    h.append_owner_reference([one, two], OWNER)
+    assert shared == [{"uid": "other"}, REFERENCE]
+    h.remove_owner_reference(one, OWNER)
+    assert shared == [{"uid": "other"}]
+    assert two["metadata"]["ownerReferences"] is shared
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_what_models_share_is_changed_for_all_of_them(library: Any) -> None:
+    reference = library.V1OwnerReference(api_version="v1", kind="Pod", name="p", uid="other")
+    metadata = library.V1ObjectMeta(name="x", labels={"app": "x"}, owner_references=[reference])
+    template = library.V1PodTemplateSpec(metadata=metadata)
+    obj = library.V1Deployment(
+        metadata=metadata, spec=library.V1DeploymentSpec(selector=library.V1LabelSelector(), template=template)
+    )
+    # Some models copy what they are made of.
+    labels, references = obj.metadata.labels, obj.metadata.owner_references
+    h.adopt(obj, OWNER, nested="spec.template")
+    assert labels == template.metadata.labels == {"app": "x", "l": "1", "m": "2"}
+    assert [one.uid for one in references] == ["other", "u"]
+    h.remove_owner_reference(obj, OWNER)
+    assert references == [reference]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_classes_that_inherit_from_models_are_models(library: Any) -> None:
+    pod = type("Pod", (library.V1Pod,), {"__module__": "my.models"})()
+    h.adopt(pod, OWNER)
+    assert pod.metadata.owner_references[0].uid == "u"
+
+
+def test_objects_of_kr8s_are_unwrapped() -> None:
+    child = SimpleNamespace(raw={"metadata": {"labels": {}}})
+    labels = child.raw["metadata"]["labels"]
+    h.adopt(child, SimpleNamespace(raw=dict(OWNER)))
+    assert child.raw["metadata"]["ownerReferences"] == [REFERENCE]
+    assert labels == {"l": "1", "m": "2"}
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_models(library: Any) -> None:
     pod = library.V1Pod()
