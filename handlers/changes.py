@@ -48,6 +48,8 @@ class Changes:
     patch: Patch = field(default_factory=Patch)
     _baseline: Baseline = field(init=False)
     _recalled: Recalled = field(init=False)
+    # As it was detected. Of a Secret it is sealed, as all that is remembered; the cause has what handlers see.
+    _new: BodyEssence = field(init=False)
     # That of the object as it was detected, decoded.
     _metadata: dict[str, Any] = field(init=False)
     # Whether an earlier write failed, or its answer was lost: then the base on the object may be, or become, another than we know.
@@ -89,6 +91,8 @@ class Changes:
             obj = released
             cause = self._detect(obj)
         if not self.env.registry.prematch(cause):
+            if self._old is None:
+                self.env.values.forget(obj.identity)
             answer = await self._write_rest(obj, cause)
             if cause.reason is Reason.DELETE and answer is not None and not self.standing.busy:
                 await self._release(answer, cause)
@@ -106,9 +110,9 @@ class Changes:
         metadata = self._metadata = raw["metadata"]
         deleting = metadata.get("deletionTimestamp") is not None
         self.memory.leaving |= deleting
-        new = self._baseline.essence(body)
+        new = self._new = self._baseline.essence(body)
         self._recalled = self._recall(body, new, deleting=deleting)
-        old = self._recalled.essence
+        old = self._old
         if self.memory.known.copied:
             self._baseline.disown(body, self.patch, list(env.registry.changing_ids(self.place.resource)))
         changed = diff(old, new)
@@ -119,6 +123,7 @@ class Changes:
             diff=changed,
             initial=self.memory.initial and not self.memory.handled_once,
         )
+        shown_old, shown_new = self._reveal(metadata.get("uid") or "")
         cause = ChangingCause(
             logger=ObjectLogger(body=body, settings=env.settings),
             memo=env.memories.memo(obj.identity, env.memo),
@@ -128,12 +133,26 @@ class Changes:
             body=body,
             initial=initial,
             reason=reason,
-            old=old,
-            new=new,
-            diff=changed,
+            old=shown_old,
+            new=shown_new,
+            diff=changed if shown_new is new and shown_old is old else diff(shown_old, shown_new),
         )
         situation.set(Doing(cause, situation.get()))
         return cause
+
+    @property
+    def _old(self) -> BodyEssence | None:
+        """What was handled last."""
+        return self._recalled.essence
+
+    def _reveal(self, uid: str) -> tuple[BodyEssence | None, BodyEssence]:
+        """What was handled last, and what is now, with the values of a Secret as far as they are known: those of now always are."""
+        values, old = self.env.values, self._old
+        shown = None if old is None else values.reveal(uid, old), values.reveal(uid, self._new)
+        if shown[1] is not self._new:
+            seen = {**self.memory.carried, **self.memory.seen}
+            values.retain(uid, [old or {}, self._new, *seen.values()])
+        return shown
 
     def _recall(self, body: Body, new: BodyEssence, *, deleting: bool) -> Recalled:
         known = self.memory.known
@@ -208,8 +227,8 @@ class Changes:
             compose(self.patch, self._left_records(cause, obj))
         if cause.reason is Reason.NOOP:
             left = self._purge_left(cause)
-            outdated = next((state for state in seen.values() if state != cause.new), None)
-            missed = None if outdated is not None else self._missed(left, Sight(cause.new))
+            outdated = next((state for state in seen.values() if state != self._new), None)
+            missed = None if outdated is not None else self._missed(left, Sight(self._new))
             if missed is not None:
                 self._baseline.note(cause.body, self.patch, missed)
                 self.memory.known.unlearn()
@@ -218,17 +237,17 @@ class Changes:
                 compact = self._keep(obj, cause, outdated)
             elif self._recalled.misplaced:
                 later = self.memory.known.until_restored(asyncio.get_running_loop().time()) or None
-                compact = later is None and self._keep(obj, cause, cause.new)
+                compact = later is None and self._keep(obj, cause, self._new)
         answer = await self._write_rest(obj, cause)
         self._forget_cycle()
         if cause.reason is Reason.NOOP:
             # What is now, too: who has not finished knows no other state, and the object may be at the new base by now.
-            now = Sight(cause.new)
+            now = Sight(self._new)
             self.memory.carried = {} if outdated is None else others({**seen, now.digest: now.essence}, outdated)
         if outdated is not None:
             self.memory.known.learn(outdated, keep=bool(compact))
         elif compact:
-            self.memory.known.learn(cause.new, keep=True)
+            self.memory.known.learn(self._new, keep=True)
         # What was written may be a diff-base, now or by an attempt that failed before: then there is something to handle.
         return later if answer is None or answer is obj else AT_ONCE
 
@@ -264,27 +283,27 @@ class Changes:
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s is in progress: %r", title, Shown(cause.body, is_secret=is_secret(cause.body)))
             if cause.diff and cause.old is not None:
-                logger.debug("%s diff: %r", title, cause.diff)
+                logger.debug("%s diff: %r", title, Shown(tuple(cause.diff), is_secret=is_secret(cause.body)))
         specs = self.env.registry.changing(cause)
         progression = self._progression(cause, specs)
         if cause.reason is Reason.UPDATE and progression.seen:
             if not self.memory.progress:
                 # What handlers saw in another process is not what is to be handled now: they are told with the others.
-                progression.reopen({digest(cause.new).hex()}, clock.now())
+                progression.reopen({digest(self._new).hex()}, clock.now())
             elif Reason.RESUME in progression.superseded:
                 told = ids(self.env.registry.changing(cause.but(initial=False)))
-                progression.retell(digest(cause.old).hex(), told, clock.now())
-                self.memory.seen = others(self.memory.seen, cause.old)
+                progression.retell(digest(self._old).hex(), told, clock.now())
+                self.memory.seen = others(self.memory.seen, self._old)
         for old, counts in progression.superseded.items():
             logger.info("%s", superseded(old, cause.reason, counts))
         # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.
-        pristine = plain(cause.new) if specs else cause.new
+        pristine = plain(self._new) if specs else self._new
         around = Surroundings(
             settings=self.env.settings,
             lifecycle=self.env.lifecycle,
             latest=self.place.latest,
             write=lambda base, patch: self._write(cause, base, patch),
-            records=self._records(cause.old),
+            records=self._records(self._old),
         )
         round_ = Round(cause, progression, obj, around, pristine)
         elsewhere = progression.seen
@@ -328,7 +347,7 @@ class Changes:
         now = self._newest(round_) if done and not releasing else round_.shown
         # What earlier cycles have left to tell is told by this one now that all its handlers have finished, or hidden from it.
         carried = self.memory.carried if done else {}
-        seen = {**hidden(carried, cause.old or {}, now.essence), **told} if carried else told
+        seen = {**hidden(carried, self._old or {}, now.essence), **told} if carried else told
         outdated = next((state for known, state in seen.items() if known != now.digest), None)
         # The first state that a handler of the cycle saw and that is no more is the base of a change to what is now. While all saw
         # what is now, nobody else needs to be told; where there was no handler, nobody was told of what has come since the detection.
@@ -342,7 +361,7 @@ class Changes:
             self.memory.known.unlearn()
             self.memory.known.created |= cause.reason is Reason.CREATE
             return None if answer is None else AT_ONCE
-        is_there = essence == cause.old and not self._again
+        is_there = essence == self._old and not self._again
         answer = await round_.conclude(None if is_there or releasing else essence)
         if done:
             tell_processed(cause, progression)
@@ -357,7 +376,7 @@ class Changes:
             known.dropped = not round_.compact and known.thrift < 2 and self._baseline.is_dropped(answer)
             known.learn(
                 essence,
-                keep=round_.compact or self._baseline.several or (self._recalled.compact and essence == cause.old),
+                keep=round_.compact or self._baseline.several or (self._recalled.compact and essence == self._old),
                 known=bytes.fromhex(now.digest) if essence is now.essence else None,
             )
         if releasing:

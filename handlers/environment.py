@@ -21,6 +21,7 @@ from .indices import Indices
 from .settings import OperatorSettings
 from .storage.baseline import MARKED, Baseline
 from .storage.outside import OutsideProgressStorage, outside_of
+from .storage.secrets import Values
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
@@ -39,6 +40,8 @@ class Environment:
     memo: Any
     memories: Memories = field(default_factory=Memories)
     indices: Indices = field(default_factory=Indices)
+    values: Values = field(default_factory=Values)
+    """What the seals of Secrets stand for."""
     outside: tuple[OutsideProgressStorage, ...] = field(init=False)
     """The storages that keep progress outside of the objects. (Settings are frozen before there is an environment.)"""
     # The versions of what is served in several, by group and plural.
@@ -144,6 +147,7 @@ class Environment:
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone."""
         self.memories.forget(uid)
+        self.values.forget(uid)
         for storage in self.outside:
             storage.forget(uid)
 
@@ -166,6 +170,7 @@ class Environment:
                 largest=persistence.largest_annotation,
                 plain_secrets=persistence.plain_secrets,
                 marks=persistence.uid_annotation,
+                values=self.values,
                 several=self.has_versions(resource),
             )
         return known

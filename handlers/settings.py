@@ -323,7 +323,8 @@ class PersistenceSettings(_Group):
     """Keep the uid of an object beside its diff-base, in an annotation of ours: copies of it that were made while no operator
     watched are known by it, and are new. Not known to Kopf, which leaves the annotation alone."""
     plain_secrets: bool = False
-    """Copy the values of Secrets into the diff-base as they are, as Kopf does, instead of their hashes. Not known to Kopf."""
+    """Copy the values of Secrets into the diff-base as they are, as Kopf does, instead of their hashes: then `old` shows
+    values also of what was changed while no operator watched. Not known to Kopf."""
     consistency_timeout: float = 5.0
     """How long to wait for our own change to come back; 0: do not wait."""
     checkpoint_interval: float = 1.0

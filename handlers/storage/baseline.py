@@ -22,7 +22,7 @@ from ..causation.views import Body, BodyEssence
 from .diffbase import DiffBaseStorage, MultiDiffBaseStorage, StatusDiffBaseStorage
 from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
 from .progress import MultiProgressStorage, ProgressStorage, StatusProgressStorage
-from .secrets import seal
+from .secrets import Values, seal
 from .sizes import Room, withdraw
 
 DIGEST_KEY = "last-handled-digest"
@@ -127,6 +127,8 @@ class Baseline:
     largest: int | None = None
     plain_secrets: bool = False
     marks: bool = False
+    values: Values = field(default_factory=Values)
+    """What the seals of Secrets stand for."""
     several: bool = False
     """Whether several served versions of the resource have handlers. There is one diff-base for all of them: what the handlers
     of one saw is known to the process, and what the object says counts after a restart only."""
@@ -152,7 +154,7 @@ class Baseline:
         )
 
     def essence(self, body: Body) -> BodyEssence:
-        """What of a body is compared to detect changes."""
+        """What of a body is compared to detect changes; the values of a Secret are sealed."""
         return self._comparable(self.diffbase.build(body=body, extra_fields=self.fields), body)
 
     def recall(self, body: Body, new: BodyEssence, known: Known) -> Recalled:
@@ -294,7 +296,7 @@ class Baseline:
             StanzaCleaning.remove_annotations(essence, {self._own_key(name, body) for name in (DIGEST_KEY, UID_KEY)})
             StanzaCleaning.remove_empty_stanzas(essence)
         essence = self.progress.clear(essence=essence)
-        return essence if self.plain_secrets else seal(essence, body)
+        return essence if self.plain_secrets else seal(essence, body, self.values)
 
     def _digest_key(self, body: Body) -> str:
         return self._own_key(DIGEST_KEY, body)

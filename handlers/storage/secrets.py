@@ -1,39 +1,107 @@
-"""The values of a Secret are sealed before they are remembered anywhere: a hash tells that one changed, and nothing else.
+"""The values of a Secret are sealed before they are stored anywhere: a hash tells that one changed, and nothing else.
 
-The essence of an object is copied into an annotation, and to logs, diffs and handlers' arguments; what was secret in the
-object would not be there. Kopf copies the values as they are; essences that it has stored are sealed when they are read.
+The essence of an object is copied into an annotation; what was secret in the object would not be there. Kopf copies the values as they are;
+essences that it has stored are sealed when they are read. Handlers are to see values: the process knows what its seals stand for.
 """
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from ..causation.views import BodyEssence
 
 SEAL = "blake2b:"
 """How a sealed value begins. No value of `data` does: those are base64."""
 
+LARGEST: Final = 64 * 1024 * 1024
+"""How many characters of values are remembered, of all Secrets together."""
+
 _STANZAS = ("data", "stringData")
 
 
-def seal(essence: BodyEssence, body: Mapping[str, Any]) -> BodyEssence:
+class Values:
+    """What seals stand for, by the uids of the Secrets, for as long as there is room.
+
+    Where there is none, those of the Secrets go that were not asked for longest; the last one that was sealed stays whatever its size.
+    They are in this memory alone: never in a log, on a page, or on an object.
+    """
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest = largest
+        self._size = 0
+        self._by_uid: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<the values of {len(self._by_uid)} Secrets>"
+
+    def note(self, uid: str, found: Mapping[str, Any]) -> None:
+        """Remember what seals stand for."""
+        known = self._by_uid.setdefault(uid, {})
+        self._by_uid.move_to_end(uid)
+        self._size -= _size(known)
+        known.update(found)
+        self._size += _size(known)
+        while self._size > self._largest and len(self._by_uid) > 1:
+            _, dropped = self._by_uid.popitem(last=False)
+            self._size -= _size(dropped)
+
+    def reveal(self, uid: str, essence: BodyEssence) -> BodyEssence:
+        """An essence with the values that are known in the places of their seals; the argument is not changed."""
+        known = self._by_uid.get(uid)
+        if known is None:
+            return essence
+        self._by_uid.move_to_end(uid)
+        stanzas = [stanza for stanza in _STANZAS if isinstance(essence.get(stanza), Mapping)]
+        shown = {stanza: {key: known.get(value, value) for key, value in essence[stanza].items()} for stanza in stanzas}
+        return {**essence, **shown}
+
+    def retain(self, uid: str, states: Iterable[BodyEssence]) -> None:
+        """Forget the values that are in none of the states of an object."""
+        known = self._by_uid.get(uid)
+        if known is None:
+            return
+        stanzas = (state.get(stanza) for state in states for stanza in _STANZAS)
+        used = {value for stanza in stanzas if isinstance(stanza, Mapping) for value in stanza.values()}
+        if len(used) < len(known) or not known.keys() <= used:
+            self._size -= _size(known)
+            self._by_uid[uid] = kept = {sealed: value for sealed, value in known.items() if sealed in used}
+            self._size += _size(kept)
+
+    def forget(self, uid: str) -> None:
+        """Forget all of an object."""
+        self._size -= _size(self._by_uid.pop(uid, {}))
+
+
+def _size(values: Mapping[str, Any]) -> int:
+    return sum(len(sealed) + len(str(value)) for sealed, value in values.items())
+
+
+def seal(essence: BodyEssence, body: Mapping[str, Any], values: Values | None = None) -> BodyEssence:
     """The essence of a body with each value of a Secret replaced by its hash; what is sealed, or no Secret, stays as it is.
 
-    The hashes are salted with the object's uid, so that equal values of two Secrets cannot be told by them. The argument
-    may be given back, but is not changed.
+    The hashes are salted with the object's uid, so that equal values of two Secrets cannot be told by them. `values` are told what
+    they stand for. The essence may be given back, but is not changed.
     """
     if ("data" not in essence and "stringData" not in essence) or not is_secret(body):
         return essence
-    salt = str((body.get("metadata") or {}).get("uid") or "").encode()[:64]
-    sealed = {stanza: _sealed(essence[stanza], salt) for stanza in _STANZAS if isinstance(essence.get(stanza), Mapping)}
+    uid = str((body.get("metadata") or {}).get("uid") or "")
+    salt, found = uid.encode()[:64], dict[str, Any]()
+    stanzas = [stanza for stanza in _STANZAS if isinstance(essence.get(stanza), Mapping)]
+    sealed = {stanza: _sealed(essence[stanza], salt, found) for stanza in stanzas}
+    if found and values is not None:
+        values.note(uid, found)
     return {**essence, **sealed} if sealed else essence
 
 
-def _sealed(values: Mapping[str, Any], salt: bytes) -> dict[str, Any]:
-    return {
-        key: value if value is None or (isinstance(value, str) and value.startswith(SEAL)) else _hash(value, salt)
-        for key, value in values.items()
-    }
+def _sealed(values: Mapping[str, Any], salt: bytes, found: dict[str, Any]) -> dict[str, Any]:
+    sealed = {}
+    for key, value in values.items():
+        sealed[key] = value
+        if value is not None and not (isinstance(value, str) and value.startswith(SEAL)):
+            sealed[key] = made = _hash(value, salt)
+            found[made] = value
+    return sealed
 
 
 def _hash(value: Any, salt: bytes) -> str:

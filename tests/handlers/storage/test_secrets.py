@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.handlers.causation.diffs import DiffItem, DiffOperation
-from ctl.handlers.storage.secrets import SEAL, Shown, seal
+from ctl.handlers.storage.secrets import SEAL, Shown, Values, seal
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"uid": "u1"}}
 OTHER = {**SECRET, "metadata": {"uid": "u2"}}
@@ -47,6 +47,45 @@ def test_other_kinds_and_odd_shapes_stay_as_they_are() -> None:
     odd = {"data": None, "type": "x"}
     assert seal(odd, SECRET) is odd
     assert seal({"data": {"a": None}}, SECRET) == {"data": {"a": None}}
+
+
+def _secret(uid: str) -> dict[str, object]:
+    return {**SECRET, "metadata": {"uid": uid}}
+
+
+@given(values)
+def test_what_was_sealed_can_be_had_again(data: dict[str, str]) -> None:
+    known, essence = Values(), {"data": data, "type": "Opaque"}
+    sealed = seal(essence, SECRET, known)
+    assert known.reveal("u1", sealed) == essence
+    assert known.reveal("u2", sealed) == sealed
+    assert all(value not in repr(known) for value in data.values() if len(value) > 4)
+
+
+def test_values_are_kept_for_as_long_as_a_state_has_them() -> None:
+    known = Values()
+    old, new = (seal({"data": {"a": value}}, SECRET, known) for value in ("old=", "new="))
+    known.retain("u1", [old, new])
+    assert known.reveal("u1", old) == {"data": {"a": "old="}}
+    known.retain("u1", [new])
+    assert known.reveal("u1", old) == old
+    assert known.reveal("u1", new) == {"data": {"a": "new="}}
+    known.forget("u1")
+    assert known.reveal("u1", new) == new
+
+
+def test_so_much_is_kept_and_no_more_but_always_that_of_the_last_object() -> None:
+    known = Values(largest=1000)
+    sealed = {uid: seal({"data": {"a": uid * 200}}, _secret(uid), known) for uid in ("u1", "u2", "u3")}
+    assert known.reveal("u1", sealed["u1"]) == sealed["u1"]
+    assert known.reveal("u3", sealed["u3"]) == {"data": {"a": "u3" * 200}}
+    known.reveal("u2", sealed["u2"])
+    seal({"data": {"a": "u4" * 200}}, _secret("u4"), known)
+    assert known.reveal("u3", sealed["u3"]) == sealed["u3"], "what was asked for last goes last"
+    assert known.reveal("u2", sealed["u2"]) == {"data": {"a": "u2" * 200}}
+    huge = seal({"data": {"a": "x" * 5000}}, _secret("u5"), known)
+    assert known.reveal("u5", huge) == {"data": {"a": "x" * 5000}}
+    assert known.reveal("u2", sealed["u2"]) == sealed["u2"]
 
 
 KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
