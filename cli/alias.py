@@ -1,7 +1,7 @@
 """`import kopf` gives this toolkit, to operators and to the packages they use.
 
-Expected flow: `install_as_kopf()` once, before anybody imports kopf (`ctl run` does it before it loads the operator's files).
-From then on `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli` are modules over ours, also where Kopf itself is installed: a
+Expected flow: `install_as_kopf()` once, before anybody imports kopf (`ctl run` does it before it loads the operator's files; so does the
+package `kopf` that `ctl alias install` puts into an environment). From then on `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli` are modules over ours, also where Kopf itself is installed: a
 finder ahead of all others serves them. The public names are Kopf's; a name whose part is not built yet can be imported and
 used in annotations, and says so when it is really used. The private modules of Kopf (`kopf._cogs` and the like) can be imported too,
 since programs take public names from there, mostly for annotations; nothing else is in them, and is refused with the public names for it.
@@ -12,18 +12,16 @@ import difflib
 import importlib
 import linecache
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any, Final, NoReturn
 
 from .._exports import EXPORTS, MODULES, OWN, PENDING, resolve
-from .._version import VERSION
+from .._version import KOPF_VERSION, VERSION
+from ..runtime.imports import when_imported
 from .private import RENAMED, advice, inner_modules, is_inner
-
-KOPF_VERSION: Final = "1.45.2"
-"""The version of Kopf whose behaviour this toolkit has."""
 
 UNLISTED: Final = frozenset({"adjust_namespace", "harmonize_naming"})
 """What Kopf lets users import without naming it in its `__all__`."""
@@ -117,10 +115,36 @@ def install_as_kopf() -> None:
             f"ctl must come first: call ctl.install_as_kopf() before that import, or start the operator with `ctl run`.",
             name="kopf",
         )
+    _begin()
+
+
+def take_place(name: str) -> None:
+    """Make the module of this name, which is being imported, what `import kopf` gives: for the package of `ctl alias install`."""
+    _begin()
+    _Loader().exec_module(sys.modules[name])
+
+
+def _begin() -> None:
     sys.meta_path.insert(0, _Finder())
+    if "pkg_resources" in sys.modules:
+        _tell_pkg_resources()
+    else:
+        when_imported("pkg_resources", _tell_pkg_resources)
+
+
+def _tell_pkg_resources() -> None:
+    """It looks into folders only, when it is imported."""
+    known = sys.modules["pkg_resources"]
+    known.working_set.add(known.Distribution(project_name="kopf", version=KOPF_VERSION), replace=True)
 
 
 class _Finder(MetaPathFinder):
+    def find_distributions(self, context: Any = None) -> Iterable[Any]:
+        # Most processes never ask: what this needs is imported for those that do.
+        from .distribution import AliasDistribution
+
+        return AliasDistribution.asked(context)
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:

@@ -8,12 +8,16 @@ from typing import Final
 
 import click
 
-from .._version import VERSION
+from .._version import KOPF_VERSION, VERSION
 from .controls import CLIControls
 from .exiting import Process, end_with
 from .options import PREFIX
 
+KOPF: Final = "kopf"
+"""The name of Kopf's command."""
+
 _COMMANDS: Final[Mapping[str, str]] = {
+    "alias": "Let `import kopf` and the command `kopf` be ctl's in this environment.",
     "completion": "Print what makes a shell complete the commands and options of ctl.",
     "finalizers": "Show which objects wait for an operator, or free them.",
     "freeze": "Pause running operators until `ctl resume`, or for SECONDS.",
@@ -25,7 +29,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
 }
 """Each lives in the module of its name or in that of _ELSEWHERE; the sentences are here so that the list of commands loads none
 of them."""
-_ELSEWHERE: Final[Mapping[str, str]] = {"freeze": "peering", "resume": "peering"}
+_ELSEWHERE: Final[Mapping[str, str]] = {"alias": "aliasing", "freeze": "peering", "resume": "peering"}
 
 
 class _Commands(click.Group):
@@ -58,12 +62,26 @@ class _Commands(click.Group):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
 
+def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        is_kopf = ctx.info_name == KOPF
+        click.echo(f"kopf, version {KOPF_VERSION} (ctl {VERSION})" if is_kopf else f"ctl, version {VERSION}")
+        ctx.exit()
+
+
 @click.group(
     name="ctl",
     cls=_Commands,
     context_settings={"auto_envvar_prefix": PREFIX, "help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(VERSION, prog_name="ctl")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_tell_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Run Kubernetes operators written in Python.
@@ -76,12 +94,21 @@ def main(ctx: click.Context) -> None:
 
 def entry() -> None:
     """Run the command as the process that it is: what the console script and `python -m ctl` do."""
+    _run("ctl")
+
+
+def entry_as_kopf() -> None:
+    """The same under the name of Kopf's command, whose commands and options are among ours: for the `kopf` of `ctl alias install`."""
+    _run(KOPF)
+
+
+def _run(name: str) -> None:
     Process.is_ours = True
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # What a script starts with `&` is born deaf to SIGINT. It stops by it all the same, as `kopf run` does.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        main(prog_name="ctl")
+        main(prog_name=name)
     except SystemExit as exc:
         code = exc.code
         if code is not None and not isinstance(code, int):

@@ -80,7 +80,7 @@ def is_inner(module: str) -> bool:
     """Whether a module of this full name is, or was, an inner one of Kopf."""
     package, _, rest = module.partition(".")
     part = rest.partition(".")[0]
-    return package == "kopf" and (part in FORMER or part.startswith("_"))
+    return package == "kopf" and (part in FORMER or (part.startswith("_") and part != "__main__"))
 
 
 def advice(module: str, names: Iterable[str], public: Collection[str]) -> str:

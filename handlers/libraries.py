@@ -9,16 +9,12 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import contextmanager
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from ..client.access import HOME_CONFIG
 from ..client.incluster import is_in_cluster
+from ..runtime.imports import when_imported
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +39,7 @@ async def introduce(context: str | None = None) -> None:
     debugging: the operator's own login says what is wrong, or has other means. Exec plugins may run, in a thread.
     """
     _wish.context = context
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    when_imported(SYNC, _set_up)
     if isinstance(sys.modules.get(SYNC), ModuleType):
         await asyncio.to_thread(_set_up)
     if isinstance(sys.modules.get(ASYNC), ModuleType):
@@ -104,45 +99,3 @@ async def _set_up_async() -> None:
         logger.debug("The package %r could not be set up: %r", ASYNC, exc)
         return
     _note(kubernetes_asyncio, configuration)
-
-
-class _Finder(MetaPathFinder):
-    """Hears of the first import of the package, wherever it is: handlers import things inside of functions, too."""
-
-    def __init__(self) -> None:
-        self._is_asking = False
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != SYNC or self._is_asking:
-            return None
-        with self._asking():
-            spec = find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
-
-    @contextmanager
-    def _asking(self) -> Any:
-        self._is_asking = True
-        try:
-            yield
-        finally:
-            self._is_asking = False
-
-
-class _Loader(Loader):
-    """Loads the package as it would be loaded, then sets it up."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        _set_up()

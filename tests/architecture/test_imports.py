@@ -17,14 +17,17 @@ PURE = frozenset(
 
 READERS_AND_WRITERS = {
     "cli.alias": "changes the import system",
+    "cli.aliasing": "installs packages",
     "cli.completion": "writes to the terminal",
+    "cli.distribution": "writes a wheel",
     "cli.failures": "writes to the terminal",
     "cli.loading": "imports the user's code",
     "client.access": "reads kubeconfig files",
     "client.incluster": "reads the mounted account",
     "client.tls": "reads certificates",
-    "handlers.libraries": "changes the import system",
+    "handlers.libraries": "changes what libraries are set up with",
     "handlers.logins": "reads kubeconfig files",
+    "runtime.imports": "changes the import system",
     "runtime.logs": "writes logs",
 }
 """Modules that touch the world through something other than the forbidden imports."""
