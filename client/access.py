@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from .credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from .endpoint import Access, Constant, Credentials
+from .endpoint import Access, Constant, Credentials, server_url
 from .errors import AccessError, NoAccessError
 from .incluster import incluster_access, is_in_cluster
 from .kubeconfig import Document, Kubeconfig, Selection, User
@@ -79,7 +79,7 @@ def _parse(path: Path) -> dict[str, Any]:
 def _from_kubeconfig(paths: list[Path], context: str | None) -> Access:
     selection = read_kubeconfig(paths).select(context)
     return Access(
-        server=selection.server,
+        server=server_url(selection.server),
         tls=selection.tls,
         credentials=_credentials(selection, paths),
         default_namespace=selection.namespace,

@@ -71,6 +71,11 @@ class Constant:
         return self._grant
 
 
+def server_url(written: str) -> str:
+    """The server of a kubeconfig, or of a login handler, as requests are made to it: with a scheme, and without a slash at the end."""
+    return (written if "://" in written else f"http://{written}").rstrip("/")
+
+
 @dataclass(frozen=True)
 class Access:
     """One way to one server."""

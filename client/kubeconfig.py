@@ -48,6 +48,7 @@ class Selection:
     context: str
     origin: str
     server: str
+    """As it is written there."""
     tls: TLS
     user: User
     namespace: str | None = None
@@ -163,7 +164,7 @@ def _server(cluster: _Entry, origin: str) -> str:
     parts = urlsplit(server if "://" in server else f"http://{server}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise AccessError(f"The cluster of {origin} has the server {server!r}: expected https://HOST[:PORT][/PATH].")
-    return parts.geturl().rstrip("/")
+    return server
 
 
 def _tls(cluster: _Entry, user: _Entry | None) -> TLS:

@@ -79,11 +79,18 @@ class Resource:
         namespaced object without its namespace, or a subresource without a name.
         """
         if subresource is not None and name is None:
-            raise ValueError(f"A subresource of {self!r} needs the name of an object; got {subresource!r} alone.")
+            raise ValueError(
+                f"Subresources can be used only with specific resources by their name. The name of a {self!r} is missing "
+                f"beside {subresource!r}."
+            )
         if self.namespaced is False and namespace is not None:
-            raise ValueError(f"{self!r} is cluster-scoped; a namespace was given: {namespace!r}.")
+            raise ValueError(
+                f"Specific namespaces are not supported for cluster-scoped resources. {self!r} was asked for in {namespace!r}."
+            )
         if self.namespaced and namespace is None and name is not None:
-            raise ValueError(f"{self!r} is namespaced; the namespace of {name!r} is missing.")
+            raise ValueError(
+                f"Specific namespaces are required for specific namespaced resources. That of {name!r} ({self!r}) is missing."
+            )
         parts = ["/api" if not self.group and self.version == "v1" else "/apis", self.group, self.version]
         parts += ["namespaces", _quoted(namespace)] if namespace is not None else []
         parts += [self.plural, _quoted(name) if name else "", subresource or ""]

@@ -292,8 +292,8 @@ class Changes:
                 progression.reopen({digest(self._new).hex()}, clock.now())
             elif Reason.RESUME in progression.superseded:
                 told = ids(self.env.registry.changing(cause.but(initial=False)))
-                progression.retell(digest(self._old).hex(), told, clock.now())
-                self.memory.seen = others(self.memory.seen, self._old)
+                progression.retell(digest(self._old or {}).hex(), told, clock.now())
+                self.memory.seen = others(self.memory.seen, self._old or {})
         for old, counts in progression.superseded.items():
             logger.info("%s", superseded(old, cause.reason, counts))
         # Handlers get real dicts; what becomes the diff-base must not be what they may have mutated.

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ..client.credentials import basic, bearer
-from ..client.endpoint import TLS, Access, Constant, Grant
+from ..client.endpoint import TLS, Access, Constant, Grant, server_url
 from ..client.tls import make_context
 
 AnyPath = str | bytes | PathLike[str] | PathLike[bytes]
 
-_PAIRS = (("ca_path", "ca_data"), ("certificate_path", "certificate_data"), ("private_key_path", "private_key_data"))
+_PAIRS = {"CA": "ca", "certificate": "certificate", "private key": "private_key"}
+"""What there may be a path or data of, and what their names begin with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +46,11 @@ class ConnectionInfo:
     trust_env: bool = False
 
     def __post_init__(self) -> None:
-        for path, data in _PAIRS:
-            if getattr(self, path) and getattr(self, data):
-                raise ValueError(f"Both {path} and {data} are set for {self.server}; expected at most one of them.")
+        for what, name in _PAIRS.items():
+            if getattr(self, f"{name}_path") and getattr(self, f"{name}_data"):
+                raise ValueError(
+                    f"Both {what} path & data are set. Need only one. Leave {name}_path or {name}_data of {self.server} out."
+                )
 
     @property
     def expires(self) -> datetime | None:
@@ -65,7 +68,8 @@ class ConnectionInfo:
     def as_aiohttp_basic_auth(self) -> None:
         """Deprecated, gives None: basic credentials are among the headers."""
         warnings.warn(
-            "as_aiohttp_basic_auth() is deprecated and gives None; use as_http_headers().",
+            "as_aiohttp_basic_auth() is deprecated, stop calling it. The basic auth already comes from as_http_headers(). "
+            "It gives None.",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -96,7 +100,10 @@ def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
     origin = f"login handler {handler_id!r}"
     if isinstance(info, AiohttpSession):
         return Access(
-            server=info.server, default_namespace=info.default_namespace, origin=origin, session=info.aiohttp_session
+            server=server_url(info.server),
+            default_namespace=info.default_namespace,
+            origin=origin,
+            session=info.aiohttp_session,
         )
     tls = TLS(
         ca_file=_path(info.ca_path),
@@ -108,7 +115,7 @@ def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
         insecure=bool(info.insecure),
     )
     return Access(
-        server=info.server,
+        server=server_url(info.server),
         tls=tls,
         credentials=Constant(tuple(info.as_http_headers().items())),
         default_namespace=info.default_namespace,

@@ -90,7 +90,9 @@ def label(
     `force` is the old name of `forced`.
     """
     if force is not None:
-        warnings.warn("label(force=) is deprecated; use label(forced=).", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "force= is deprecated in kopf.label(); use forced=... It means the same.", DeprecationWarning, stacklevel=2
+        )
         forced = force
     _label(each(objs), _labels(labels), nested, forced=forced)
 

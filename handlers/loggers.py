@@ -106,8 +106,10 @@ def configure(
 ) -> None:
     """Set up logging as the command line does, for an operator that is embedded in a program without logging of its own.
 
-    `log_format` may be a %-style format string. `log_prefix=None` decides by the format: on for text, off for JSON.
+    `log_format` may be a %-style format string (ValueError for anything else). `log_prefix=None` decides by the format: on for text, off for JSON.
     """
+    if not isinstance(log_format, LogFormat | str):
+        raise ValueError(f"Unsupported log format: {log_format!r}. Give a LogFormat, or a %-style format string.")  # noqa: TRY004 (as Kopf)
     prefix = log_format is not LogFormat.JSON if log_prefix is None else log_prefix
     verbosity = Verbosity(verbose=bool(verbose), debug=bool(debug), quiet=bool(quiet))
     configure_logs(verbosity, Style(format=log_format, subject=ObjectSubject(log_refkey), prefix=prefix))

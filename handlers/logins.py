@@ -68,47 +68,57 @@ def login_with_service_account(*, settings: Any = None, **_: Any) -> ConnectionI
 
 
 def login_via_client(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
-    """Log in with what the `kubernetes` package finds; None when it is not installed. Raises LoginError when it finds nothing."""
+    """Log in with what the `kubernetes` package finds; None when it is not installed. Raises LoginError when it finds nothing.
+
+    The package's own loaders set its default configuration, and what they have set is taken: also where a program or a test has put
+    others in their places. Handlers make their clients without any configuration, as under Kopf. Proxies of the environment, which the
+    package takes over, are not: `settings.networking.trust_env` is for them.
+    """
     try:
-        from kubernetes import client, config
+        import kubernetes.client
+        import kubernetes.config
     except ImportError:
         return None
-    configuration = client.Configuration()
     try:
-        config.load_incluster_config(configuration)
+        kubernetes.config.load_incluster_config()
         logger.debug("Client is configured in cluster with service account.")
-    except config.ConfigException:
+    except kubernetes.config.ConfigException:
         try:
-            config.load_kube_config(client_configuration=configuration)
+            kubernetes.config.load_kube_config()
             logger.debug("Client is configured via kubeconfig file.")
-        except config.ConfigException as exc:
+        except kubernetes.config.ConfigException as exc:
             raise LoginError("Cannot authenticate the client library neither in-cluster, nor via kubeconfig.") from exc
-    # As Kopf leaves it: handlers make their clients without any configuration.
-    client.Configuration.set_default(configuration)
-    return _from_client(configuration, _header(configuration), settings, priority=10)
+    configuration = kubernetes.client.Configuration.get_default_copy()
+    # Which key it is under depends on the library's version.
+    header = configuration.get_api_key_with_prefix("BearerToken") or configuration.get_api_key_with_prefix(
+        "authorization"
+    )
+    return _from_client(configuration, header, settings, priority=10)
 
 
 async def login_via_async_client(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
-    """Log in with what `kubernetes_asyncio` finds. Raises LoginError when it finds nothing."""
+    """Log in with what `kubernetes_asyncio` finds, in the same way. Raises LoginError when it finds nothing."""
     try:
-        from kubernetes_asyncio import client, config
+        import kubernetes_asyncio.client
+        import kubernetes_asyncio.config
     except ImportError:
         return None
-    configuration = client.Configuration()
     try:
-        config.load_incluster_config(configuration)
+        kubernetes_asyncio.config.load_incluster_config()
         logger.debug("Async client is configured in cluster with service account.")
-    except config.ConfigException:
+    except kubernetes_asyncio.config.ConfigException:
         try:
-            await config.load_kube_config(client_configuration=configuration)
+            await kubernetes_asyncio.config.load_kube_config()
             logger.debug("Async client is configured via kubeconfig file.")
-        except config.ConfigException as exc:
-            raise LoginError("Cannot authenticate the async client neither in-cluster, nor via kubeconfig.") from exc
-    client.Configuration.set_default(configuration)
-    header = _header(configuration)
+        except kubernetes_asyncio.config.ConfigException as exc:
+            raise LoginError(
+                "Cannot authenticate the async client library neither in-cluster, nor via kubeconfig."
+            ) from exc
+    configuration = kubernetes_asyncio.client.Configuration.get_default_copy()
     # Later versions of the library refresh tokens on the way.
+    header: Any = configuration.get_api_key_with_prefix("BearerToken")
     header = await header if inspect.isawaitable(header) else header
-    return _from_client(configuration, header, settings, priority=15)
+    return _from_client(configuration, header, settings, priority=15, proxy=configuration.proxy)
 
 
 def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
@@ -149,13 +159,9 @@ def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
     )
 
 
-def _header(configuration: Any) -> Any:
-    """What is to be sent as the Authorization; under which key depends on the library's version."""
-    key = "BearerToken" if "BearerToken" in configuration.api_key else "authorization"
-    return configuration.get_api_key_with_prefix(key)
-
-
-def _from_client(configuration: Any, header: str | None, settings: Any, *, priority: int) -> ConnectionInfo:
+def _from_client(
+    configuration: Any, header: str | None, settings: Any, *, priority: int, proxy: str | None = None
+) -> ConnectionInfo:
     # The libraries keep either a ready header value or a bare token, with its scheme beside it.
     scheme, _, token = (header or "").partition(" ")
     return ConnectionInfo(
@@ -168,7 +174,7 @@ def _from_client(configuration: Any, header: str | None, settings: Any, *, prior
         token=token or scheme or None,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
-        proxy_url=getattr(configuration, "proxy", None),
+        proxy_url=proxy,
         trust_env=_trust_env(settings),
         priority=priority,
     )

@@ -94,11 +94,15 @@ def served_namespaces(options: Options) -> frozenset[NamespacePattern] | None:
     single = options.get("namespace")
     if single is not None:
         if namespaces:
-            raise TypeError("Either namespaces= or the deprecated namespace= can be given, not both.")
+            raise TypeError(
+                "Either namespaces= or namespace= can be passed. Got both: leave the deprecated namespace= out."
+            )
         warnings.warn("namespace= is deprecated; use namespaces=[...].", DeprecationWarning, stacklevel=5)
         namespaces = [single]
     if clusterwide and namespaces:
-        raise TypeError("The operator is either cluster-wide or limited to namespaces; both were asked for.")
+        raise TypeError(
+            "The operator can be either cluster-wide or namespaced, not both. Leave clusterwide=True or namespaces=... out."
+        )
     if not clusterwide and not namespaces:
         warnings.warn(
             "Absence of either namespaces or cluster-wide flag will become an error soon. "

@@ -197,7 +197,10 @@ class WatchingSettings(_Group):
         return SelectorMapping(value) if is_plain and name.endswith("_selectors") else value
 
 
-_BATCHING_IS_GONE = "settings.queueing.batch_window has no effect: each change is handled when it comes. Remove it."
+_BATCHING_IS_GONE = (
+    "Time-based event batching was removed. Please stop configuring it. Each change is handled when it comes: "
+    "settings.queueing.batch_window has no effect."
+)
 
 
 @dataclass
@@ -267,11 +270,13 @@ class ExecutionSettings(_Group):
     def max_workers(self, value: int) -> None:
         limit: int | None = _read_number("settings.execution.max_workers", int, value)
         if limit is None or limit < 1:
-            raise ValueError(f"settings.execution.max_workers is at least 1; got {value}.")
+            raise ValueError(
+                f"Can't set thread pool limit lower than 1: got {value} for settings.execution.max_workers."
+            )
         if not hasattr(self.executor, "_max_workers"):
             raise TypeError(
-                f"settings.execution.executor is a {type(self.executor).__name__}, whose number of workers cannot be set. "
-                "Set it where the executor is made."
+                f"Current executor does not support `max_workers`. settings.execution.executor is a {type(self.executor).__name__}: "
+                "set its number of workers where it is made."
             )
         self._max_workers = limit
         # The standard library's pools look at it whenever work is submitted, and offer no public way to change it.
@@ -358,7 +363,6 @@ class OperatorSettings(_Group):
     process: ProcessSettings = field(default_factory=ProcessSettings)
     posting: PostingSettings = field(default_factory=PostingSettings)
     peering: PeeringSettings = field(default_factory=PeeringSettings)
-    leadership: LeadershipSettings = field(default_factory=LeadershipSettings)
     watching: WatchingSettings = field(default_factory=WatchingSettings)
     queueing: QueueingSettings = field(default_factory=QueueingSettings)
     scanning: ScanningSettings = field(default_factory=ScanningSettings)
@@ -367,12 +371,16 @@ class OperatorSettings(_Group):
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     networking: NetworkingSettings = field(default_factory=NetworkingSettings)
     persistence: PersistenceSettings = field(default_factory=PersistenceSettings)
+    leadership: LeadershipSettings = field(default_factory=LeadershipSettings)
     diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
 
     @property
     def batching(self) -> QueueingSettings:
         """Deprecated: `queueing`."""
-        warnings.warn("settings.batching is now settings.queueing; rename it.", DeprecationWarning, stacklevel=2)
+        message = (
+            "Batching settings are now queueing settings. Please rename `settings.batching` -> `settings.queueing`."
+        )
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.queueing
 
     def freeze(self) -> None:

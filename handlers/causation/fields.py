@@ -22,8 +22,7 @@ def parse_field(spec: FieldSpec) -> FieldPath:
     if isinstance(spec, (list, tuple)) and all(isinstance(key, str) for key in spec):  # type: ignore[redundant-expr]
         return tuple(spec)
     raise ValueError(
-        f"Expected a field as keys joined by dots, or as a list or tuple of keys; got {spec!r}. "
-        "Write it as 'spec.field' or ('spec', 'field')."
+        f"Field must be either a str, or a list/tuple. Got {spec!r}. Write it as 'spec.field' or ('spec', 'field')."
     )
 
 

@@ -5,7 +5,7 @@ beside it for changes that a merge cannot say, such as those inside of lists.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ...client.patches import Operation, copy, json_diff, merge_patch
 
@@ -66,22 +66,25 @@ class MetaPatch(PatchView):
     @property
     def labels(self) -> PatchView:
         """The labels to set, or to delete where the value is None."""
-        return PatchView(self._patch, (*self._path, "labels"))
+        return self._patch._view(PatchView, (*self._path, "labels"))
 
     @property
     def annotations(self) -> PatchView:
         """The annotations to set, or to delete where the value is None."""
-        return PatchView(self._patch, (*self._path, "annotations"))
+        return self._patch._view(PatchView, (*self._path, "annotations"))
+
+
+_ViewT = TypeVar("_ViewT", bound=PatchView)
 
 
 class Patch(dict[str, Any]):
     """What is to be changed: the merge patch itself, and functions (`fns`) that are applied after it, in order.
 
     True when there is anything to change. Equality looks at the merge patch only. A patch made of another one has its
-    functions too, before those that it is given.
+    functions too, before those that it is given. Each view of it is one object, however often it is asked for.
     """
 
-    __slots__ = ("_reference", "fns")
+    __slots__ = ("_reference", "_views", "fns")
 
     def __init__(
         self,
@@ -93,6 +96,8 @@ class Patch(dict[str, Any]):
         """Start with a merge patch, the object that is patched (for `as_json_patch`), and functions."""
         super().__init__(src or {})
         self._reference = body
+        # Most patches are never looked into.
+        self._views: dict[tuple[str, ...], Any] | None = None
         self.fns: list[PatchFn] = [*(src.fns if isinstance(src, Patch) else ()), *fns]
 
     def __bool__(self) -> bool:
@@ -106,22 +111,34 @@ class Patch(dict[str, Any]):
     @property
     def metadata(self) -> MetaPatch:
         """The metadata to change."""
-        return MetaPatch(self, ("metadata",))
+        return self._view(MetaPatch, ("metadata",))
 
     @property
     def meta(self) -> MetaPatch:
         """The metadata to change."""
-        return MetaPatch(self, ("metadata",))
+        return self._view(MetaPatch, ("metadata",))
 
     @property
     def spec(self) -> PatchView:
         """The specification to change."""
-        return PatchView(self, ("spec",))
+        return self._view(PatchView, ("spec",))
 
     @property
     def status(self) -> PatchView:
         """The status to change."""
-        return PatchView(self, ("status",))
+        return self._view(PatchView, ("status",))
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        # The views are of this patch: a copy makes its own.
+        return None, {"_reference": self._reference, "_views": None, "fns": self.fns}
+
+    def _view(self, cls: type[_ViewT], path: tuple[str, ...]) -> _ViewT:
+        if self._views is None:
+            self._views = {}
+        view: _ViewT | None = self._views.get(path)
+        if view is None:
+            view = self._views[path] = cls(self, path)
+        return view
 
     def clear(self) -> None:
         """Forget all changes, the functions too."""
@@ -140,8 +157,8 @@ class Patch(dict[str, Any]):
         reference = self._reference if body is None else body
         if reference is None:
             raise ValueError(
-                "A JSON patch is computed against the object that it changes, and none was given: "
-                "pass it as as_json_patch(body) or Patch(body=body)."
+                "Cannot build a JSON-patch without the original body as a reference. It is computed against the object that it "
+                "changes: as_json_patch(body), or Patch(body=body)."
             )
         return json_diff(reference, lay_over(reference, self))
 

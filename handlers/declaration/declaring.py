@@ -161,7 +161,9 @@ def checked_filters(given: Mapping[str, Any]) -> dict[str, Any]:
             )
         for key, criterion in given.get(option, {}).items():
             if criterion is None:
-                raise ValueError(f"None is no criterion for {option}[{key!r}]: use PRESENT or ABSENT, or a value.")
+                raise ValueError(
+                    f"`None` for {option[:-1]} filters is not supported; use kopf.PRESENT or kopf.ABSENT. It is at {option}[{key!r}]."
+                )
             _check_callback(f"{option}[{key!r}]", criterion, positional=1)
     criteria = [option for option in ("value", "old", "new") if option in given]
     for option in criteria:
@@ -170,9 +172,13 @@ def checked_filters(given: Mapping[str, Any]) -> dict[str, Any]:
     _check_callback("initial_delay", given.get("initial_delay"))
     path = parse_field(given.get("field")) or None
     if criteria and path is None:
-        raise TypeError(f"{criteria[0]}= is compared with a field: name it with field='...'.")
+        raise TypeError(
+            f"Value/old/new filters are specified without a mandatory field. {criteria[0]}= is compared with a field: name it with field='...'."
+        )
     if len(criteria) > 1 and "value" in criteria:
-        raise TypeError("value= is compared with both sides of a change: use either it, or old= and new=.")
+        raise TypeError(
+            "Either value= or old=/new= can be defined, not both. value= is compared with both sides of a change."
+        )
     return {"field": path}
 
 

@@ -50,4 +50,7 @@ class SelectorMapping(MutableMapping[Any, _V], Generic[_V]):
 def _selector(key: SelectorKey) -> Selector:
     if isinstance(key, Selector):
         return key
-    return Selector.parse(*key) if isinstance(key, tuple) else Selector.parse(key)
+    try:
+        return Selector.parse(*key) if isinstance(key, tuple) else Selector.parse(key)
+    except TypeError as exc:
+        raise TypeError(f"Unsupported selector type: {key!r}. {exc}") from exc

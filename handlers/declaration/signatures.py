@@ -20,7 +20,8 @@ def callable_id(fn: Callable[..., Any]) -> str:
     """
     inner = _unwrapped(fn)
     if not isinstance(inner, FunctionType | MethodType):
-        raise ValueError(f"A handler that is no function has no name of its own: {fn!r}. Give it one with id='...'.")  # noqa: TRY004 (as Kopf)
+        message = f"Cannot get id of {fn!r}. It is no function, and has no name of its own: give it one with id='...'."
+        raise ValueError(message)  # noqa: TRY004 (as Kopf)
     if inner.__name__ == "<lambda>":
         return f"lambda:{inner.__code__.co_filename}:{inner.__code__.co_firstlineno}"
     return inner.__qualname__

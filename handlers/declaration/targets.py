@@ -111,17 +111,19 @@ class Selector:
             found.append((given.by, given.criterion))
         if not found:
             raise TypeError(
-                "A resource needs a name: for instance 'kopfexamples', ('kopf.dev', 'v1', 'kopfexamples'), kind='KopfExample', "
+                "Unspecific resource with no names. A resource needs a name: for instance 'kopfexamples', ('kopf.dev', 'v1', 'kopfexamples'), kind='KopfExample', "
                 "EVERYTHING, or a function of the resource. Nothing of this was given."
             )
         if len(found) > 1:
             raise TypeError(
-                "A resource is named once, by one position or one keyword; "
-                f"these contradict each other: {', '.join(f'{by.value}={name!r}' for by, name in found)}."
+                f"Ambiguous resource specification with {[name for _, name in found]!r}. A resource is named once, by one position or one "
+                f"keyword; these contradict each other: {', '.join(f'{by.value}={name!r}' for by, name in found)}."
             )
         by, criterion = found[0]
         if criterion == "":
-            raise TypeError("Names must not be empty strings: give the name of the resource, or EVERYTHING.")
+            raise TypeError(
+                "Names must not be empty strings; either None or specific strings. Give the name of the resource, or EVERYTHING."
+            )
         group, version = (given.group, given.version) if given is not None else (None, None)
         group = names.get("group") if group is None else group
         version = names.get("version") if version is None else version
@@ -207,7 +209,7 @@ def _positional(target: tuple[Target, ...]) -> Selector | None:
     if callable(parts[0]):
         if place:
             raise TypeError(
-                f"A function that selects resources is the only positional argument; got {len(parts)}: {target!r}. "
+                f"The callable filter cannot have any other selectors. A function that selects resources is the only positional argument; got {len(parts)}: {target!r}. "
                 "Narrow it with group= and version=."
             )
         return Selector(By.FUNCTION, parts[0])

@@ -10,8 +10,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ..declaration.specs import Spec
-
 
 class Attempted(Protocol):
     """What a lifecycle may look at in the state of a handler."""
@@ -30,51 +28,54 @@ class StateView(Protocol):
         ...
 
 
-_SpecT = TypeVar("_SpecT", bound=Spec)
+_T = TypeVar("_T")
 
 
 LifecycleFn: TypeAlias = Callable[..., Sequence[Any]]
 """A lifecycle: called as `fn(handlers, state=..., **kwargs)`, gives the handlers to be called in this round, in their order."""
 
-_stateless = itertools.count()
+_others = itertools.count()
 
 
-def all_at_once(handlers: Sequence[_SpecT], **_: Any) -> Sequence[_SpecT]:
+def all_at_once(handlers: Sequence[_T], **_: Any) -> Sequence[_T]:
     """All, in the order of declaration."""
     return handlers
 
 
-def one_by_one(handlers: Sequence[_SpecT], **_: Any) -> Sequence[_SpecT]:
+def one_by_one(handlers: Sequence[_T], **_: Any) -> Sequence[_T]:
     """The first, until it is done."""
     return handlers[:1]
 
 
-def randomized(handlers: Sequence[_SpecT], *, state: StateView | None = None, **kwargs: Any) -> Sequence[_SpecT]:
+def randomized(handlers: Sequence[_T], *, state: StateView | None = None, **kwargs: Any) -> Sequence[_T]:
     """Any one."""
     return shuffled(handlers, state=state, **kwargs)[:1]
 
 
-def shuffled(handlers: Sequence[_SpecT], *, state: StateView | None = None, **kwargs: Any) -> Sequence[_SpecT]:
+def shuffled(handlers: Sequence[_T], *, state: StateView | None = None, **kwargs: Any) -> Sequence[_T]:
     """All, in any order.
 
     The order is a digest of the object's version and the attempts made: as good as random over objects and rounds, and the same for
-    the same question, so that a run can be repeated. Where lifecycles of users hand on the handlers without their state, each question
-    is another one.
+    the same question, so that a run can be repeated. Where lifecycles of users hand on the handlers without their state, or something
+    else than handlers, each question is another one.
     """
     meta: Mapping[str, Any] = kwargs.get("meta") or {}
     salt = f"{kwargs.get('uid')} {meta.get('resourceVersion')}"
-    stateless = next(_stateless) if state is None else 0
+    others = next(_others)
 
-    def lot(spec: _SpecT) -> bytes:
-        attempts = stateless if state is None else state[spec.id].retries
-        return hashlib.blake2b(f"{salt} {spec.id} {attempts}".encode(), digest_size=8).digest()
+    def lot(place: int) -> bytes:
+        known = getattr(handlers[place], "id", None)
+        attempts = others if state is None or known is None else state[known].retries
+        return hashlib.blake2b(
+            f"{salt} {place if known is None else known} {attempts}".encode(), digest_size=8
+        ).digest()
 
-    return sorted(handlers, key=lot)
+    return [handlers[place] for place in sorted(range(len(handlers)), key=lot)]
 
 
-def asap(handlers: Sequence[_SpecT], *, state: StateView, **_: Any) -> Sequence[_SpecT]:
+def asap(handlers: Sequence[_T], *, state: StateView, **_: Any) -> Sequence[_T]:
     """The one with the fewest attempts, and of several the one declared first: nobody waits for another's failures."""
-    return sorted(handlers, key=lambda spec: state[spec.id].retries)[:1]
+    return sorted(handlers, key=lambda handler: state[getattr(handler, "id", handler)].retries)[:1]
 
 
 _logger = logging.getLogger(__name__)

@@ -120,7 +120,9 @@ async def execute(
     handler lets pass while a sub-handler is not finished.
     """
     if sum(given is not None for given in (fns, handlers, registry)) > 1:
-        raise TypeError("Only one of fns, handlers, registry can be given to execute().")
+        raise TypeError(
+            "Only one of the fns, handlers, registry can be passed. Got more: leave the others out of execute()."
+        )
     if not isinstance(fns, Iterable | None):
         raise TypeError(
             f"execute(fns=...) takes a list of functions, or functions by their ids in a dict; got {fns!r}."

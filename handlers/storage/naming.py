@@ -69,7 +69,7 @@ class KeyForming:
                 "Annotations storages must be prefixed: give a DNS name, such as 'my-operator.example.com'."
             )
         if len(prefix) > LONGEST_PREFIX:
-            message = "The annotations prefix is too long. It can cause errors when patching."
+            message = "The annotations prefix is too long. It can cause errors when PATCHing."
             warnings.warn(message, UserWarning, stacklevel=3)
         self.prefix = prefix
         self.v1 = v1

@@ -120,7 +120,7 @@ def test_labels_are_kept_unless_forced() -> None:
 
 def test_the_old_name_of_forcing_still_works() -> None:
     obj: dict[str, Any] = {"metadata": {"labels": {"a": "x"}}}
-    with pytest.deprecated_call():
+    with pytest.warns(DeprecationWarning, match="force= is deprecated in kopf.label\\(\\); use forced="):
         h.label(obj, {"a": "b"}, force=True)
     assert obj == {"metadata": {"labels": {"a": "b"}}}
 

@@ -44,6 +44,26 @@ def test_asap_prefers_who_was_tried_least_and_stands_first(retries: tuple[int, .
     assert list(lifecycles.asap(SPECS, state=states(*retries), uid="x")) == [SPECS[first]]
 
 
+@pytest.mark.parametrize("handlers", [[1, 2, 3], (1, 2, 3), ["a", object(), None]])
+@pytest.mark.parametrize("state", [None, {}])
+def test_lifecycles_take_any_sequence_of_anything(handlers: Any, state: Any) -> None:
+    assert lifecycles.all_at_once(handlers, state=state) is handlers
+    assert list(lifecycles.one_by_one(handlers, state=state)) == [handlers[0]]
+    assert sorted(map(repr, lifecycles.shuffled(handlers, state=state))) == sorted(map(repr, handlers))
+    assert lifecycles.randomized(handlers, state=state)[0] in handlers
+    for lifecycle in (lifecycles.all_at_once, lifecycles.one_by_one, lifecycles.shuffled, lifecycles.randomized):
+        assert list(lifecycle([], state=state)) == []
+
+
+def test_anything_is_shuffled_anew_each_time() -> None:
+    assert len({tuple(lifecycles.shuffled([1, 2, 3], state={})) for _ in range(100)}) == 6
+    assert len({tuple(lifecycles.randomized((1, 2, 3), state={})) for _ in range(100)}) == 3
+
+
+def test_asap_takes_what_is_known_by_itself() -> None:
+    assert list(lifecycles.asap(["a", "b"], state={"a": State(1), "b": State(0)})) == ["b"]
+
+
 def test_shuffled_gives_all_in_every_order() -> None:
     orders = {
         tuple(spec.id for spec in lifecycles.shuffled(SPECS, state=states(0, 0, 0), **kwargs)) for kwargs in objects()

@@ -136,17 +136,29 @@ def test_peering_of_a_namespace_is_the_contrary_of_that_of_the_cluster(settings:
 
 class TestDeprecated:
     def test_batching_is_queueing(self, settings: OperatorSettings) -> None:
-        with pytest.warns(DeprecationWarning, match="settings.queueing") as caught:
+        with pytest.warns(DeprecationWarning, match="Batching settings are now queueing settings") as caught:
             settings.batching.error_delays = [10, 20]
         assert settings.queueing.error_delays == [10, 20]
         assert caught[0].filename == __file__
 
     def test_the_batch_window_is_kept_and_does_nothing(self, settings: OperatorSettings) -> None:
-        with pytest.warns(DeprecationWarning, match="no effect") as caught:
+        with pytest.warns(DeprecationWarning, match="Time-based event batching was removed") as caught:
             settings.queueing.batch_window = 3
         assert caught[0].filename == __file__
         with pytest.warns(DeprecationWarning, match="no effect"):
             assert settings.queueing.batch_window == 3
+
+
+def test_groups_are_given_in_kopfs_order() -> None:
+    groups = [
+        OperatorSettings().process,
+        OperatorSettings().posting,
+        OperatorSettings().peering,
+        OperatorSettings().watching,
+    ]
+    settings = OperatorSettings(*groups)
+    assert [settings.process, settings.posting, settings.peering, settings.watching] == groups
+    assert settings.watching is groups[3]
 
 
 class TestNumbers:

@@ -36,6 +36,28 @@ def test_stanzas_come_into_being_when_something_is_set() -> None:
     assert patch.status == {"x": 1}
 
 
+def test_each_view_is_one_object() -> None:
+    patch = Patch()
+    assert patch.meta is patch.metadata
+    assert patch.spec is patch.spec
+    assert patch.status is patch.status
+    assert patch.meta.labels is patch.metadata.labels
+    assert patch.meta.annotations is patch.metadata.annotations
+    assert patch == {}
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda patch: pickle.loads(pickle.dumps(patch))])
+def test_views_of_a_copy_are_its_own(copied: Any) -> None:
+    patch = Patch({"spec": {"a": 1}})
+    assert patch.spec["a"] == 1
+    assert not patch.status
+    other = copied(patch)
+    other.status["x"] = 1
+    assert "status" not in patch
+    assert other.status is not patch.status
+    assert other == {"spec": {"a": 1}, "status": {"x": 1}}
+
+
 def test_keys_of_stanzas_can_be_deleted() -> None:
     patch = Patch({"status": {"x": 1, "y": 2}})
     del patch.status["x"]
@@ -134,7 +156,7 @@ def test_functions_are_applied_after_the_merge_in_order() -> None:
 
 def test_a_json_patch_needs_the_object() -> None:
     assert Patch().as_json_patch() == []
-    with pytest.raises(ValueError, match="computed against the object"):
+    with pytest.raises(ValueError, match="Cannot build a JSON-patch without the original body as a reference"):
         Patch({"x": 1}).as_json_patch()
 
 
