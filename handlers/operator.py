@@ -86,7 +86,9 @@ async def spawn_tasks(**options: Unpack[Options]) -> Collection[asyncio.Task[Non
     return [asyncio.create_task(coro, name="operator")]
 
 
-async def run_tasks(root_tasks: Collection[asyncio.Task[Any]], *, ignored: Collection[asyncio.Task[Any]] = ()) -> None:
+async def run_tasks(
+    root_tasks: Collection[asyncio.Task[Any]], *, ignored: Collection[asyncio.Task[Any]] = frozenset()
+) -> None:
     """Wait for what `spawn_tasks` started, and for tasks of the caller's own beside it: the end of one is the end of all.
 
     A cancellation stops them gracefully. Raises what one of them has failed with. `ignored` is accepted for Kopf's sake.

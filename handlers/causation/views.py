@@ -21,7 +21,7 @@ Annotations: TypeAlias = Mapping[str, str]
 """The annotations of an object: a live view, empty when there are none."""
 BodyEssence: TypeAlias = dict[str, Any]
 """What is compared to detect changes: the body without what the system writes."""
-RawEventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] | None
+RawEventType: TypeAlias = Literal[None, "ADDED", "MODIFIED", "DELETED", "BOOKMARK"]  # noqa: PYI061 - programs ask what it is made of
 """The type of a watch event; None for an object that was listed."""
 
 
