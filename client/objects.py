@@ -129,6 +129,12 @@ def without_bookkeeping(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key not in BOOKKEEPING}}
 
 
+def is_older(obj: Object, other: Object) -> bool:
+    """Whether a version of an object is known to be older than another one; false where versions cannot be compared."""
+    mine, theirs = version_order(obj.resource_version), version_order(other.resource_version)
+    return mine is not None and theirs is not None and mine < theirs
+
+
 def version_order(version: str) -> tuple[int, str] | None:
     """A sort key for resource versions of one resource, or None when the version is not a decimal number.
 

@@ -302,6 +302,7 @@ class Changes:
             settings=self.env.settings,
             lifecycle=self.env.lifecycle,
             latest=self.place.latest,
+            newest=self._writer(cause).newest,
             write=lambda base, patch: self._write(cause, base, patch),
             records=self._records(self._old),
         )

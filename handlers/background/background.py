@@ -15,15 +15,16 @@ from typing import Any
 
 import msgspec
 
-from ...client.objects import Object, version_order
+from ...client.objects import Object, is_older
 from ...client.resources import Key, Resource
 from ...runtime.tasks import Tasks
 from ..causation.causes import SpawningCause
 from ..causation.patch import Patch
 from ..causation.views import Body
 from ..declaration.specs import DaemonSpec, HandlerId, SpawningSpec, TimerSpec
+from ..execution.application import Copy
 from ..loggers import ObjectLogger
-from .companions import Companion, Ground, Host, Whereabouts
+from .companions import Companion, Ground, Host
 from .daemons import Daemon
 from .memories import Memory
 from .stoppers import DaemonStoppingReason
@@ -88,7 +89,7 @@ class Background:
 
     # What an object's attempts tell.
 
-    async def observe(self, obj: Object, place: Whereabouts, memory: Memory) -> Standing:
+    async def observe(self, obj: Object, place: Copy, memory: Memory) -> Standing:
         """Start the companions that the object is to have and has not; end those that it is not to have any more.
 
         Waits for those that end at once, as the settings say; the others are seen to in the background. Raises what
@@ -137,7 +138,7 @@ class Background:
     def show(self, obj: Object) -> None:
         """Let the companions that run now see a version of their object, unless they see a later one already."""
         host = self._hosts.get(obj.identity)
-        if host is not None and not _is_older(obj, host.obj):
+        if host is not None and not is_older(obj, host.obj):
             host.show(obj)
 
     def attends(self, uid: str) -> bool:
@@ -351,11 +352,6 @@ class Background:
 
 def _is_dormant(companion: Companion[Any]) -> bool:
     return isinstance(companion, Timer) and companion.dormant
-
-
-def _is_older(obj: Object, other: Object) -> bool:
-    mine, theirs = version_order(obj.resource_version), version_order(other.resource_version)
-    return mine is not None and theirs is not None and mine < theirs
 
 
 def _may_come(spec: SpawningSpec) -> bool:

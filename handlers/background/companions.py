@@ -18,6 +18,7 @@ from ..declaration.specs import HandlerId, SpawningSpec
 from ..execution.application import Copy, KeepsChanging, Writer, is_refused_for_good
 from ..execution.attempts import Call, attempt
 from ..execution.outcomes import Outcome, label
+from ..execution.possible_writes import PossibleWrites
 from ..execution.progression import Progress
 from ..execution.rounds import deliver
 from ..loggers import ObjectLogger
@@ -58,13 +59,6 @@ class Ground(Protocol):
         """What every handler gets by name."""
 
 
-class Whereabouts(Copy, Protocol):
-    """Where an object lives for the process: the local copy under its namespace and name."""
-
-    def latest(self) -> Object | None:
-        """The newest known version, own writes included; None when there is no object of the name."""
-
-
 class Host:
     """An object with companions.
 
@@ -76,7 +70,7 @@ class Host:
 
     __slots__ = ("changed", "companions", "exited", "mark", "memo", "obj", "observed", "place", "shown")
 
-    def __init__(self, obj: Object, place: Whereabouts, memo: Any) -> None:
+    def __init__(self, obj: Object, place: Copy, memo: Any) -> None:
         self.obj = obj
         self.place = place
         self.memo = memo
@@ -109,11 +103,24 @@ class Host:
 class Companion(Generic[SpecT]):
     """One daemon or timer of one object.
 
-    `left` are functions of `patch.fns` that a conflict left over: they go with the next attempt. `task` runs its function,
-    now or for all its life, in a thread if `in_thread`; `waiter` waits for its end once it was asked to.
+    `left` are functions of `patch.fns` that a conflict left over: they go with the next attempt. `wrote` is when the last attempt ended
+    (loop time) that may have written by another client. `task` runs its function, now or for all its life, in a thread if
+    `in_thread`; `waiter` waits for its end once it was asked to.
     """
 
-    __slots__ = ("abandoned", "ground", "host", "in_thread", "left", "progress", "spec", "stopper", "task", "waiter")
+    __slots__ = (
+        "abandoned",
+        "ground",
+        "host",
+        "in_thread",
+        "left",
+        "progress",
+        "spec",
+        "stopper",
+        "task",
+        "waiter",
+        "wrote",
+    )
 
     def __init__(self, spec: SpecT, host: Host, ground: Ground) -> None:
         self.spec = spec
@@ -123,6 +130,7 @@ class Companion(Generic[SpecT]):
         self.stopper = Stopper()
         self.progress: Progress | None = None
         self.left: list[PatchFn] = []
+        self.wrote: float | None = None
         self.task: asyncio.Task[None] | None = None
         self.waiter: asyncio.Task[None] | None = None
         self.abandoned = False
@@ -153,12 +161,27 @@ class Companion(Generic[SpecT]):
             stopper=self.stopper,
         )
 
+    async def newest(self) -> Object | None:
+        """The version that the next attempt is for; None when the object is gone.
+
+        What the last attempt may have written by another client is read, unless there was time for the watch to tell of it.
+        """
+        known, wrote = self.host.current(), self.wrote
+        self.wrote = None
+        settings = self.ground.settings
+        if known is None or wrote is None:
+            return known
+        if asyncio.get_running_loop().time() - wrote >= settings.persistence.consistency_timeout:
+            return known
+        return await Writer(self.ground.client, self.host.place, self.host.logger(settings)).newest(known)
+
     async def call(self, cause: DaemonCause, executor: Executor | None = None) -> Outcome:
         """Attempt the function once, and gather its result and the record of the attempt."""
         self.left = []
         progress = self.progress or Progress(started=clock.now())
         checker = self.stopper.checker(in_thread=self.in_thread)
-        call = Call(self.spec, cause, progress, extra={"stopped": checker}, executor=executor)
+        writes = PossibleWrites()
+        call = Call(self.spec, cause, progress, extra={"stopped": checker}, executor=executor, writes=writes)
         shown = self.host.shown
         shown.append(cause.body)
         try:
@@ -166,6 +189,7 @@ class Companion(Generic[SpecT]):
         finally:
             # By identity: bodies are equal by their content.
             shown[:] = [body for body in shown if body is not cause.body]
+            self.wrote = asyncio.get_running_loop().time() if writes.found else None
         self.progress = None if outcome.final else progress.after(outcome, clock.now())
         if outcome.result is not None:
             deliver(cause.patch, self.spec.id, outcome.result, cause.logger)
@@ -191,7 +215,9 @@ class Companion(Generic[SpecT]):
                 logger.debug("Patching was skipped: the object does not exist anymore.")
                 return
             try:
-                await writer.write(base, patch)
+                if await writer.write(base, patch) is not None:
+                    # The answer shows what was written before it by whomever.
+                    self.wrote = None
             except KeepsChanging as exc:
                 if again or self.stopper.is_set() or not delays:
                     self.left = list(patch.fns)

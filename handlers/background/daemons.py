@@ -27,7 +27,9 @@ class Daemon(Companion[DaemonSpec]):
         executor = OwnThread(f"daemon {self}") if self.in_thread else None
         self.progress = Progress(started=clock.now())
         while not self.stopper.is_set():
-            cause = self.cause(self.host.current() or self.host.obj)
+            cause = self.cause(await self.newest() or self.host.obj)
+            if self.stopper.is_set():
+                return
             outcome = await self.call(cause, executor)
             await self.write(cause.patch, again=not outcome.final)
             if outcome.final or await self.stopper.wait(outcome.delay or 0.0):

@@ -57,7 +57,9 @@ class Timer(Companion[TimerSpec]):
         settled = self.rhythm.settled(due, self.host.changed)
         if settled > now and not self.dormant:
             return settled
-        obj = self.host.current()
+        obj = await self.newest()
+        if self.stopper.is_set():
+            return Rest.UNTIL_CHANGE
         cause = None if obj is None else self.cause(obj)
         if cause is None or cause.body.metadata.deletion_timestamp is not None:
             return Rest.UNTIL_CHANGE

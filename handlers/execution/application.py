@@ -24,7 +24,7 @@ from ...client.errors import (
     ServerError,
     is_outcome_unknown,
 )
-from ...client.objects import Object, without_bookkeeping
+from ...client.objects import Object, is_older, without_bookkeeping
 from ...client.patches import PatchError, copy, json_diff, json_patch, pointer
 from ...client.resources import Resource
 from ...client.rest import Client, ListOptions, PatchKind
@@ -38,6 +38,8 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 Ops = Sequence[Mapping[str, Any]]
 
 VERSION_ATTEMPTS = 5
+READ_SECONDS = 5.0
+"""How long the next handler waits for the object to be read."""
 BREATH = 0.2
 """Seconds after an answer that was lost: a server that closes a connection after each answer is heard to do so before the next write."""
 
@@ -55,11 +57,14 @@ class _Astray(Exception):
 
 
 class Copy(Protocol):
-    """The local copy of the object, which is to show our writes before the watch does."""
+    """The local copy of the object, under its namespace and name; it is to show our writes before the watch does."""
 
     @property
     def resource(self) -> Resource:
         """The resource of the object."""
+
+    def latest(self) -> Object | None:
+        """The newest known version, own writes included; None when there is no object of the name."""
 
     def writing(self) -> AbstractContextManager[None]:
         """While inside, a write is on its way."""
@@ -238,13 +243,33 @@ class Writer:
 
     async def read(self, base: Object) -> Object | None:
         """Read the object from the server: by a list, so that the right to `get` is never needed. None: it vanished."""
+        found = await self._find(base)
+        if found is not None:
+            await self.copy.seen(found, written=False)
+        return found
+
+    async def _find(self, base: Object, *, retry: bool = True) -> Object | None:
         only = ListOptions(field_selector=f"metadata.name={base.name}")
-        found = await self.client.list(self.resource, base.namespace, only)
-        for obj in found:
-            if obj.uid == base.uid:
-                await self.copy.seen(obj, written=False)
-                return obj
-        return None
+        page = await self.client.list_page(self.resource, base.namespace, only, retry=retry)
+        return next((obj for obj in page.items if obj.uid == base.uid), None)
+
+    async def newest(self, base: Object) -> Object | None:
+        """The object as it is now, for handlers to see; None: it vanished.
+
+        It is read once, for READ_SECONDS at most. Where that fails it is as the copy has it, for a reader has to go on.
+        """
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                found = await self._find(base, retry=False)
+        except Exception as exc:  # whatever it was: what is known will do
+            self.logger.debug("The object could not be read; it is shown as it is known: %r", exc)
+            found = base
+        else:
+            if found is None:
+                return None
+            await self.copy.seen(found, written=False)
+        latest = self.copy.latest()
+        return latest if latest is not None and latest.uid == base.uid and is_older(found, latest) else found
 
     async def add_finalizer(self, base: Object, finalizer: str) -> Object | None:
         """Put the finalizer on the object; give the newest version, or None when the object vanished.

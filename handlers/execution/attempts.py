@@ -24,6 +24,7 @@ from . import outcomes, statistics
 from .doing import Doing
 from .invocation import in_thread
 from .outcomes import Attempt, Outcome, UnfinishedSubhandlers, Verdict
+from .possible_writes import PossibleWrites
 from .progression import Progress
 from .statistics import Statistics
 
@@ -31,7 +32,7 @@ from .statistics import Statistics
 class Call(msgspec.Struct, eq=False):
     """A handler, the cause it is called for, and what is known of its earlier attempts.
 
-    `executor` runs a sync function instead of the handlers' pool.
+    `executor` runs a sync function instead of the handlers' pool. `writes` is told whether the function may have written by another client.
     """
 
     spec: Spec
@@ -40,6 +41,7 @@ class Call(msgspec.Struct, eq=False):
     default_errors: ErrorsMode = ErrorsMode.TEMPORARY
     extra: Mapping[str, Any] | None = None
     executor: Executor | None = None
+    writes: PossibleWrites | None = None
 
 
 async def attempt(
@@ -72,7 +74,8 @@ async def attempt(
         if is_told and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s is invoked.", outcomes.label(spec))
         if spec.is_async:
-            result = await spec.fn(**kwargs(call, now))
+            given, writes = kwargs(call, now), call.writes
+            result = await (spec.fn(**given) if writes is None else _watched(spec, given, writes))
         else:
             result = await _call_in_thread(call, settings, now, pools, left)
         if after is not None:
@@ -119,18 +122,27 @@ async def _begin(cause: Cause) -> Left | None:
     return left
 
 
+async def _watched(spec: Spec, given: Mapping[str, Any], writes: PossibleWrites) -> Any:
+    writes.begin()
+    try:
+        return await spec.fn(**given)
+    finally:
+        writes.end()
+
+
 async def _call_in_thread(
     call: Call, settings: OperatorSettings, now: datetime, pools: Statistics, left: Left | None
 ) -> Any:
     spec = call.spec
+    fn = spec.fn if call.writes is None else call.writes.timed(spec.fn)
     executor, pool = (
         (settings.execution.executor, pools.pool) if call.executor is None else (call.executor, pools.threads)
     )
     if left is None:
-        return await in_thread(spec.fn, kwargs(call, now), executor, pool, spec.id)
+        return await in_thread(fn, kwargs(call, now), executor, pool, spec.id)
     while True:
         try:
-            return await in_thread(only_while_held(spec.fn, left), kwargs(call, now), executor, pool, spec.id)
+            return await in_thread(only_while_held(fn, left), kwargs(call, now), executor, pool, spec.id)
         except TenureOverError:
             await until_held(left)
 

@@ -94,6 +94,31 @@ class Counts(msgspec.Struct):
         return self.succeeded + self.failed
 
 
+class Shown(msgspec.Struct):
+    """What the handlers of a round are shown of the records that are not written yet.
+
+    `known` are all records as they were when a handler ended last; `patch` has those in `stored`. `waiting` are the records of handlers
+    that run, as if these waited for sub-handlers of which some have ended.
+    """
+
+    known: dict[str, Progress] = msgspec.field(default_factory=dict)
+    waiting: dict[str, Progress] = msgspec.field(default_factory=dict)
+    stored: dict[str, Progress] = msgspec.field(default_factory=dict)
+    patch: Patch = msgspec.field(default_factory=Patch)
+
+    def ended(
+        self, known_id: str, records: Mapping[str, Progress], above: Iterable[tuple[str, Outcome]], now: datetime
+    ) -> None:
+        """A handler has ended, which leaves these records; those `above` it, which run, would wait now and so be called again.
+
+        It is not counted there a second time when its own sub-handlers were: those and it end together.
+        """
+        if self.waiting.pop(known_id, None) is None:
+            for parent, outcome in above:
+                self.waiting[parent] = (self.waiting.get(parent) or records[parent]).after(outcome, now)
+        self.known = {**records, **self.waiting}
+
+
 class Progression(msgspec.Struct):
     """The records of one cause's handlers.
 
@@ -209,6 +234,18 @@ class Progression(msgspec.Struct):
             stored = storage.fetch(key=known_id, body=body)
             if stored is None or from_record(stored) != shown:
                 storage.store(key=known_id, record=to_record(shown), body=body, patch=patch)
+
+    def show(self, shown: "Shown", body: Body, storage: ProgressStorage) -> Patch:
+        """A patch with what would have been stored at each end of a handler so far; what is in it already is not put there again."""
+        active = {known_id: None for known_id in self.active if known_id in shown.known}
+        if not shown.stored:
+            replace(self, records=shown.known, active=active).store(body, shown.patch, storage)
+        for known_id in active:
+            record = shown.known[known_id]
+            if shown.stored and shown.stored.get(known_id) is not record:
+                storage.store(key=known_id, record=to_record(record), body=body, patch=shown.patch)
+        shown.stored = shown.known
+        return shown.patch
 
     def purge(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
         """Remove every record that the body holds, those of sub-handlers included.

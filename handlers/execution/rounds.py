@@ -1,8 +1,9 @@
 """Run the due change handlers of one object in order, and gather what is to be written.
 
 A round is one task's work for one cause. Each handler has a patch of its own, merged into the gathered one when it
-ends, also when it fails. A handler sees the object as the handlers before it leave it: the gathered patch is laid over
-the body. `old`, `new` and `diff` stay the same for the whole round.
+ends, also when it fails. A handler sees the object as the handlers before it leave it, as if the outcome of each had been written:
+what it may have written by another client is read, and the gathered patch and the records are laid over that. `old`, `new` and
+`diff` stay the same for the whole round.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...client.calls import plain
-from ...client.objects import Object
+from ...client.objects import Object, is_older
 from ...runtime import clock
 from ...runtime.tasks import see_through
 from ..causation.causes import ChangingCause, Logger, Reason
@@ -21,10 +22,12 @@ from ..causation.views import Body, BodyEssence
 from ..declaration.specs import ChangingSpec
 from ..settings import OperatorSettings
 from ..storage.baseline import digest
-from .application import change, is_refused_for_good
+from ..storage.outside import inside_of
+from .application import READ_SECONDS, change, is_refused_for_good
 from .attempts import Call, attempt
 from .lifecycles import all_at_once
-from .progression import Progression
+from .possible_writes import PossibleWrites
+from .progression import Progression, Shown
 from .records import Records
 from .subhandlers import Offspring
 
@@ -34,13 +37,15 @@ Lifecycle = Callable[..., Sequence[ChangingSpec]]
 class Surroundings(msgspec.Struct):
     """What a round needs to know and do beyond its handlers.
 
-    `latest` gives the newest known version of the object (None: it vanished). `write` sends a patch for a version of
-    the object and gives the server's answer (None: the object vanished). `records` says how progress is kept.
+    `latest` gives the newest known version of the object (None: it vanished). `newest` gives the version that the server has, as far as
+    it can be read (None: it vanished). `write` sends a patch for a version of the object and gives the server's answer (None: the object
+    vanished). `records` says how progress is kept.
     """
 
     settings: OperatorSettings
     lifecycle: Lifecycle
     latest: Callable[[], Object | None]
+    newest: Callable[[Object], Coroutine[Any, Any, Object | None]]
     write: Callable[[Object, Patch], Coroutine[Any, Any, Object | None]]
     records: Records
 
@@ -65,7 +70,7 @@ class Sight:
 class Round:
     """One round over one object.
 
-    `base` is the newest version that the server answered, `shown` what of it is compared; `seen` are the states that those
+    `base` is the newest version that is known of the object, `shown` what of it is compared; `seen` are the states that those
     handlers saw who finished in this round, by their digests; `gathered` is what is not written yet; `vanished` says that the
     object is gone or that another one has its name; `compact`, that only a digest of the new baseline was written.
     """
@@ -89,6 +94,11 @@ class Round:
         self._ended = False
         self._timer: asyncio.TimerHandle | None = None
         self._body: Body | None = cause.body
+        self.writes = PossibleWrites()
+        # What the handlers are shown of the records; whose functions run now, the innermost last.
+        self._records = Shown()
+        self._running: list[Offspring] = []
+        self._marked = False
         self._told = self.shown = Sight(new)
 
     async def run(self, specs: Sequence[ChangingSpec]) -> None:
@@ -130,8 +140,10 @@ class Round:
             chosen = due if is_usual else choose(due, state=self.progression, **self.cause.kwargs)
             if not chosen:
                 return
-            for number, spec in enumerate(chosen):
-                if number and self._is_over():
+            for spec in chosen:
+                if self.writes.found:
+                    await self._catch_up()
+                if self._is_over():
                     return
                 del left[spec.id]
                 await attempt_one(spec)
@@ -150,10 +162,17 @@ class Round:
 
     async def _attempt_one(self, spec: ChangingSpec, cause: ChangingCause) -> None:
         offspring, shown = Offspring(spec, cause, self), self.shown
-        call = Call(spec, cause, self.progression.records[spec.id])
-        with offspring:
-            outcome = await attempt(call, self._around.settings, offspring.subrefs, offspring.run_declared)
-        self.progression.conclude(spec.id, outcome, clock.now(), self._witness(shown) if outcome.final else None)
+        call = Call(spec, cause, self.progression.records[spec.id], writes=self.writes)
+        self._running.append(offspring)
+        try:
+            with offspring:
+                outcome = await attempt(call, self._around.settings, offspring.subrefs, offspring.run_declared)
+        finally:
+            self._running.remove(offspring)
+        now = clock.now()
+        self.progression.conclude(spec.id, outcome, now, self._witness(shown) if outcome.final else None)
+        above = [parent.waiting() for parent in self._running]
+        self._records.ended(spec.id, self.progression.records, above, now)
         if outcome.result is not None:
             deliver(cause.patch, spec.id, outcome.result, cause.logger)
         if cause.patch is not self.gathered:
@@ -184,21 +203,53 @@ class Round:
             cause = cause.but(old=plain(cause.old), new=plain(cause.new))
         return cause if spec.field is None else cause.reduced(spec.field)
 
-    def raw_body(self) -> dict[str, Any]:
-        """Decode the newest answer of the server with everything that is not written yet laid over it."""
+    def raw_body(self, wanted: Patch | None = None) -> dict[str, Any]:
+        """Decode the newest known version with everything that is not written yet laid over it, and then what a running handler wants."""
         raw = self.base.body()
         for patch in (self._in_flight, self.gathered):
             if patch:
                 raw = change(lay_over(raw, dict(patch)), patch.fns, self.cause.logger)
-        return raw
+        if self._records.known:
+            storage = inside_of(self._around.settings.persistence.progress_storage)
+            raw = lay_over(raw, self.progression.show(self._records, Body(raw), storage))
+        return lay_over(raw, dict(wanted)) if wanted else raw
 
     def _is_over(self) -> bool:
         latest = self._around.latest()
-        if latest is None or latest.uid != self.base.uid:
+        if self.vanished or latest is None or latest.uid != self.base.uid:
             self.vanished = True
             return True
-        marked = latest.resource_version != self.base.resource_version and bool(latest.metadata().deletion_timestamp)
-        return marked and self.cause.reason is not Reason.DELETE
+        if latest.resource_version != self.base.resource_version:
+            self._marked |= bool(latest.metadata().deletion_timestamp)
+        return self._marked and self.cause.reason is not Reason.DELETE
+
+    async def _catch_up(self) -> None:
+        """Read the object, since a handler may have written to it by another client."""
+        if not await self._checkpoint_answered():
+            return
+        base = self.base
+        found = await self._around.newest(base)
+        await self._checkpoint_answered()
+        self.writes.found = False
+        if found is None:
+            self.vanished = True
+        elif self.base is base:
+            # Otherwise a checkpoint began meanwhile, whose answer is newer than what was read.
+            self._look_at(found)
+
+    async def _checkpoint_answered(self) -> bool:
+        """Wait until no checkpoint is on its way; false when that takes too long."""
+        return self._checkpoint is None or bool((await asyncio.wait([self._checkpoint], timeout=READ_SECONDS))[0])
+
+    def _look_at(self, obj: Object) -> None:
+        """Go on with this version of the object, unless it is to end now: handlers of deletions are for that."""
+        if obj.resource_version == self.base.resource_version:
+            return
+        if obj.metadata().deletion_timestamp is not None and self.cause.reason is not Reason.DELETE:
+            self._marked = True
+            return
+        self.base = obj
+        self.shown = Sight(self._around.records.baseline.essence(Body(obj.body())))
 
     # The checkpoint: outcomes must not stay unwritten for long while a slow handler runs after them.
 
@@ -235,7 +286,7 @@ class Round:
         else:
             if answer is None:
                 self.vanished = True
-            else:
+            elif not is_older(answer, self.base):
                 self.base = answer
                 self.shown = Sight(self._around.records.baseline.essence(Body(answer.body())))
         finally:
@@ -244,9 +295,8 @@ class Round:
     def _look_again(self) -> None:
         """Some requests of a write that failed may have been answered; handlers that follow are to see what they brought."""
         latest = self._around.latest()
-        if latest is not None and latest.uid == self.base.uid and latest.metadata().deletion_timestamp is None:
-            self.base = latest
-            self.shown = Sight(self._around.records.baseline.essence(Body(latest.body())))
+        if latest is not None and latest.uid == self.base.uid:
+            self._look_at(latest)
 
     def _put_records(self, body: Body, patch: Patch) -> None:
         if not self._around.records.put(self.progression, body, patch, len(self.base.raw)):

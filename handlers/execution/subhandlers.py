@@ -10,14 +10,15 @@ from typing import Any, Protocol
 
 from ...runtime import clock
 from ..causation.causes import ChangingCause
-from ..causation.patch import Patch, compose, lay_over
+from ..causation.patch import Patch, compose
 from ..causation.views import Body
 from ..declaration.declaring import Kind, declare_subhandler
 from ..declaration.options import RegisterOptions
 from ..declaration.registry import OperatorRegistry
 from ..declaration.specs import ChangingSpec
 from ..declaration.subregistry import SubRegistry, current_subregistry
-from .outcomes import UnfinishedSubhandlers
+from .outcomes import Outcome, UnfinishedSubhandlers
+from .possible_writes import PossibleWrites
 from .progression import Progression
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
@@ -29,9 +30,10 @@ class Runner(Protocol):
     """What an offspring needs of the round that it belongs to."""
 
     progression: Progression
+    writes: PossibleWrites
 
-    def raw_body(self) -> dict[str, Any]:
-        """Decode the object as the handlers so far leave it."""
+    def raw_body(self, wanted: Patch | None = None) -> dict[str, Any]:
+        """The object as the handlers so far leave it, and then as a running one wants it."""
 
     async def attempt_due(
         self,
@@ -72,6 +74,10 @@ class Offspring:
         below = (subref for known in self._seen if known in records for subref in records[known].subrefs)
         return [*self._seen, *below]
 
+    def waiting(self) -> tuple[str, Outcome]:
+        """The handler, and how its attempt would end now if it were called again for its next sub-handler."""
+        return self.declared.parent.id, Outcome(False, 0.0, None, UnfinishedSubhandlers(None), self.subrefs())
+
     async def run_declared(self, lifecycle: Lifecycle | None = None, cause: ChangingCause | None = None) -> None:
         """Run the declared sub-handlers, once: when the handler asks for it, else when it returns."""
         if not self._executed:
@@ -85,7 +91,8 @@ class Offspring:
         progression.activate((spec.id for spec in specs), clock.now())
         progression.adopt(self.declared.parent.id, (spec.id for spec in specs))
         self._seen.update(dict.fromkeys(spec.id for spec in specs))
-        await self._runner.attempt_due(specs, self._attempt, lifecycle)
+        with self._runner.writes.interrupted():
+            await self._runner.attempt_due(specs, self._attempt, lifecycle)
         left = [known for spec in specs if not (known := progression.records[spec.id]).finished]
         if left:
             now = clock.now()
@@ -93,11 +100,15 @@ class Offspring:
             raise UnfinishedSubhandlers(max(0.0, min(waits)) or None)
 
     async def _attempt(self, spec: ChangingSpec) -> None:
-        body = Body(lay_over(self._runner.raw_body(), dict(self.cause.patch)))
+        body = Body(self._runner.raw_body(self.cause.patch))
         cause = self.cause.but(patch=Patch(body=body), body=body)
         await self._runner.attempt_spec(spec, cause if spec.field is None else cause.reduced(spec.field))
         # The parent finds in its patch what its sub-handlers want, and what it wanted before them does not win over it.
         compose(self.cause.patch, dict(cause.patch))
+
+    def show(self) -> None:
+        """Let the running handler see in its arguments what its sub-handlers have left."""
+        self.cause.body._replace_with(self._runner.raw_body(self.cause.patch))
 
 
 current_offspring: ContextVar[Offspring] = ContextVar("current_offspring")
@@ -148,5 +159,7 @@ async def execute(
         specs = registry.changing(cause)
     else:
         await offspring.run_declared(lifecycle, cause)
+        offspring.show()
         return
     await offspring.run(specs, lifecycle)
+    offspring.show()

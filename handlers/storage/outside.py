@@ -201,6 +201,14 @@ def outside_of(storage: ProgressStorage) -> Iterator[OutsideProgressStorage]:
             yield from outside_of(part)
 
 
+def inside_of(storage: ProgressStorage) -> ProgressStorage:
+    """A storage without those of its parts that keep records outside of objects: what it would put on an object."""
+    if not any(outside_of(storage)):
+        return storage
+    parts = storage.storages if isinstance(storage, MultiProgressStorage) else ()
+    return MultiProgressStorage([inside_of(part) for part in parts])
+
+
 async def _delete(client: Client, name: str, namespace: str) -> None:
     try:
         await client.delete(CONFIGMAPS, name, namespace)
