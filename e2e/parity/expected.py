@@ -30,6 +30,8 @@ _ROUND, _OWN_PATCH, _SEEN = "one-round", "own-patch", "diff-base-of-the-seen"
 EXPECTED: dict[str, tuple[Expected, ...]] = {
     "retries": (Expected("debug/one", "refused-before-the-call"),),
     "lifecycles": (Expected("calls/one/backwards/*", _ROUND),),
+    # Parents are not called again for each of their sub-handlers.
+    "other_clients": (Expected("debug/one", _ROUND),),
     "filters": (Expected("calls/five/noting/*", "filters-are-asked-once"),),
     "own_changes": (Expected("calls/one/after/0/kwargs/*", _OWN_PATCH),),
     "patches": (

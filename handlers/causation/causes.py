@@ -95,7 +95,7 @@ class ResourceCause(Cause, kw_only=True, eq=False):
     def _given(self) -> dict[str, Any]:
         body = self.body
         meta, labels, annotations, spec, status = body._stanzas()
-        metadata = meta._data
+        metadata = body._identity()
         return {
             "resource": self.resource,
             "patch": self.patch,

@@ -8,10 +8,12 @@ A stanza that is absent, or null, looks like `{}`. Views are equal to any mappin
 pickled, and turned into plain data by `dict()`. They may be read from any thread.
 """
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
+
+from .patch import lay_over
 
 V = TypeVar("V")
 
@@ -136,10 +138,28 @@ class View(Mapping[str, V], Generic[V]):
 class _Source(msgspec.Struct, eq=False):
     """Where all views of one body look: exchanging its content changes what all of them show.
 
-    Views hold this and not each other, so that a body is freed with its last view, without a garbage collection.
+    Views hold this and not each other, so that a body is freed with its last view, without a garbage collection. `later` makes
+    what is yet to be laid over it, as a merge patch; it is asked when one of the `stanzas` is looked at (None: any of them).
     """
 
     raw: dict[str, Any]
+    later: Callable[[], Mapping[str, Any]] | None = None
+    stanzas: frozenset[str] | None = None
+
+    def part(self, key: str) -> dict[str, Any]:
+        """A stanza; empty where there is none."""
+        if self.later is not None and (self.stanzas is None or key in self.stanzas):
+            self.whole()
+        return self.raw.get(key) or _EMPTY
+
+    def whole(self) -> dict[str, Any]:
+        """Everything."""
+        if self.later is not None:
+            later, self.later = self.later, None
+            for key, value in later().items():
+                # The others stay as they are: their nested values may be in use.
+                self.raw |= lay_over({key: self.raw[key]} if key in self.raw else {}, {key: value})
+        return self.raw
 
 
 class _Stanza(View[V]):
@@ -154,7 +174,7 @@ class _Stanza(View[V]):
 
     @property
     def _data(self) -> dict[str, V]:
-        return self._source.raw.get(self._key) or _EMPTY
+        return self._source.part(self._key)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ({self._key: self._data},)
@@ -179,8 +199,7 @@ class _MetaStanza(_Stanza[str]):
 
     @property
     def _data(self) -> dict[str, str]:
-        metadata = self._source.raw.get("metadata") or _EMPTY
-        return metadata.get(self._key) or _EMPTY
+        return self._source.part("metadata").get(self._key) or _EMPTY
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ({"metadata": {self._key: self._data}},)
@@ -262,14 +281,14 @@ class Body(View[Any]):
     def __init__(self, raw: Mapping[str, Any] | RawBody) -> None:
         """Show a decoded object, which is neither copied nor changed; another body's content is shared with it."""
         # The exact type first: asking whether something is a Mapping is slow, and bodies are made for each event.
-        self._source = _Source(cast("dict[str, Any]", raw) if type(raw) is dict else _source_of(raw).raw)
+        self._source = _Source(cast("dict[str, Any]", raw) if type(raw) is dict else _source_of(raw).whole())
         self._metadata: Meta | None = None
         self._spec: Spec | None = None
         self._status: Status | None = None
 
     @property
     def _data(self) -> dict[str, Any]:
-        return self._source.raw
+        return self._source.whole()
 
     @property
     def metadata(self) -> Meta:
@@ -321,10 +340,23 @@ class Body(View[Any]):
 
     def _replace_with(self, raw: dict[str, Any]) -> None:
         """Show another version of the object from now on, in this view and in all that were taken from it."""
-        self._source.raw = raw
+        self._source.raw, self._source.later = raw, None
+
+    def _lay_over_later(self, make: Callable[[], Mapping[str, Any]], stanzas: frozenset[str] | None) -> None:
+        """Lay a merge patch over it when one of these stanzas is looked at; None: any of them. It is made then."""
+        self._source.later, self._source.stanzas = make, stanzas
+
+    def _become(self, other: "Body") -> None:
+        """Show what another body shows, which is not used any more."""
+        source, new = self._source, other._source
+        source.raw, source.later, source.stanzas = new.raw, new.later, new.stanzas
+
+    def _identity(self) -> dict[str, Any]:
+        """The metadata as far as they say which object it is: nothing is laid over it for that."""
+        return self._source.raw.get("metadata") or _EMPTY
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._source.raw,)
+        return type(self), (self._source.whole(),)
 
 
 def _source_of(body: Any) -> _Source:

@@ -269,7 +269,11 @@ class Writer:
                 return None
             await self.copy.seen(found, written=False)
         latest = self.copy.latest()
-        return latest if latest is not None and latest.uid == base.uid and is_older(found, latest) else found
+        if latest is None or latest.uid != base.uid:
+            return found
+        # As the copy keeps it, if it is the same: without what nobody needs.
+        is_shown = latest.resource_version == found.resource_version
+        return latest if is_shown or is_older(found, latest) else found
 
     async def add_finalizer(self, base: Object, finalizer: str) -> Object | None:
         """Put the finalizer on the object; give the newest version, or None when the object vanished.

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from types import FrameType
@@ -74,8 +74,7 @@ async def attempt(
         if is_told and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s is invoked.", outcomes.label(spec))
         if spec.is_async:
-            given, writes = kwargs(call, now), call.writes
-            result = await (spec.fn(**given) if writes is None else _watched(spec, given, writes))
+            result = await _called(call, kwargs(call, now))
         else:
             result = await _call_in_thread(call, settings, now, pools, left)
         if after is not None:
@@ -120,6 +119,11 @@ async def _begin(cause: Cause) -> Left | None:
     if left() <= 0:
         await until_held(left)
     return left
+
+
+def _called(call: Call, given: Mapping[str, Any]) -> Awaitable[Any]:
+    """Call a function that runs in the loop. (Who need not be watched is awaited as it is.)"""
+    return call.spec.fn(**given) if call.writes is None else _watched(call.spec, given, call.writes)
 
 
 async def _watched(spec: Spec, given: Mapping[str, Any], writes: PossibleWrites) -> Any:

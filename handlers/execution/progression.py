@@ -104,7 +104,7 @@ class Shown(msgspec.Struct):
     known: dict[str, Progress] = msgspec.field(default_factory=dict)
     waiting: dict[str, Progress] = msgspec.field(default_factory=dict)
     stored: dict[str, Progress] = msgspec.field(default_factory=dict)
-    patch: Patch = msgspec.field(default_factory=Patch)
+    patch: Patch | None = None
 
     def ended(
         self, known_id: str, records: Mapping[str, Progress], above: Iterable[tuple[str, Outcome]], now: datetime
@@ -238,14 +238,16 @@ class Progression(msgspec.Struct):
     def show(self, shown: "Shown", body: Body, storage: ProgressStorage) -> Patch:
         """A patch with what would have been stored at each end of a handler so far; what is in it already is not put there again."""
         active = {known_id: None for known_id in self.active if known_id in shown.known}
-        if not shown.stored:
-            replace(self, records=shown.known, active=active).store(body, shown.patch, storage)
-        for known_id in active:
-            record = shown.known[known_id]
-            if shown.stored and shown.stored.get(known_id) is not record:
-                storage.store(key=known_id, record=to_record(record), body=body, patch=shown.patch)
+        patch = shown.patch
+        if patch is None:
+            patch = shown.patch = Patch()
+            replace(self, records=shown.known, active=active).store(body, patch, storage)
+        else:
+            changed = [known_id for known_id in active if shown.stored.get(known_id) is not shown.known[known_id]]
+            for known_id in changed:
+                storage.store(key=known_id, record=to_record(shown.known[known_id]), body=body, patch=patch)
         shown.stored = shown.known
-        return shown.patch
+        return patch
 
     def purge(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
         """Remove every record that the body holds, those of sub-handlers included.

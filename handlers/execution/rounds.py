@@ -196,23 +196,30 @@ class Round:
         # mutation of nested values reaches no neighbour.
         body, self._body = self._body, None
         if body is None or self.gathered or self._in_flight:
-            body = Body(self.raw_body())
+            body = self.body_now()
         cause = self.cause.but(patch=Patch(body=body), body=body)
         if len(self.progression.records) > 1:
             # Likewise: they are plain dicts, which handlers take for their own.
             cause = cause.but(old=plain(cause.old), new=plain(cause.new))
         return cause if spec.field is None else cause.reduced(spec.field)
 
-    def raw_body(self, wanted: Patch | None = None) -> dict[str, Any]:
-        """Decode the newest known version with everything that is not written yet laid over it, and then what a running handler wants."""
+    def body_now(self, wanted: Patch | None = None) -> Body:
+        """Decode the newest known version with everything that is not written yet laid over it, and then what a running handler wants.
+
+        Records are laid over it when somebody looks where they are: few handlers do, and it takes longer than all the rest.
+        """
         raw = self.base.body()
         for patch in (self._in_flight, self.gathered):
             if patch:
                 raw = change(lay_over(raw, dict(patch)), patch.fns, self.cause.logger)
+        body = Body(lay_over(raw, dict(wanted)) if wanted else raw)
         if self._records.known:
-            storage = inside_of(self._around.settings.persistence.progress_storage)
-            raw = lay_over(raw, self.progression.show(self._records, Body(raw), storage))
-        return lay_over(raw, dict(wanted)) if wanted else raw
+            body._lay_over_later(self._show_records, self._around.records.baseline.record_stanzas)
+        return body
+
+    def _show_records(self) -> Patch:
+        storage = inside_of(self._around.settings.persistence.progress_storage)
+        return self.progression.show(self._records, Body(self.base.body()), storage)
 
     def _is_over(self) -> bool:
         latest = self._around.latest()
@@ -339,14 +346,23 @@ class Round:
                 self.compact = records.baseline.keep(body, patch, essence, room, records.known.thrift)
         elif not self.progression.done or hold:
             self._put_records(body, patch)
-        if not patch and not self._around.records.are_unwritten(body):
-            return self.base
-        persistence.progress_storage.touch(body=body, patch=patch, value=None)
-        # The handlers have ended: a process that is told to stop now would leave them to be called again by the next one.
-        answer = await see_through(self._around.write(self.base, patch))
+        if patch or self._around.records.are_unwritten(body):
+            persistence.progress_storage.touch(body=body, patch=patch, value=None)
+            # The handlers have ended: a process that is told to stop now would leave them to be called again by the next one.
+            answer = await see_through(self._around.write(self.base, patch))
+        else:
+            answer = self.base
+        if answer is self.base and self.writes.found and self._is_soon_again():
+            # Nothing was written to the object itself, so that no answer shows what handlers may have written.
+            await self._around.newest(answer)
         self.vanished = answer is None
         self.base = answer or self.base
         return answer
+
+    def _is_soon_again(self) -> bool:
+        """Whether the next attempt may come before the watch has told of what is written now."""
+        delay = self.progression.delay(clock.now())
+        return delay is not None and delay < READ_SECONDS
 
 
 def deliver(patch: Patch, handler_id: str, result: Any, logger: Logger) -> None:

@@ -32,7 +32,7 @@ class Runner(Protocol):
     progression: Progression
     writes: PossibleWrites
 
-    def raw_body(self, wanted: Patch | None = None) -> dict[str, Any]:
+    def body_now(self, wanted: Patch | None = None) -> Body:
         """The object as the handlers so far leave it, and then as a running one wants it."""
 
     async def attempt_due(
@@ -100,7 +100,7 @@ class Offspring:
             raise UnfinishedSubhandlers(max(0.0, min(waits)) or None)
 
     async def _attempt(self, spec: ChangingSpec) -> None:
-        body = Body(self._runner.raw_body(self.cause.patch))
+        body = self._runner.body_now(self.cause.patch)
         cause = self.cause.but(patch=Patch(body=body), body=body)
         await self._runner.attempt_spec(spec, cause if spec.field is None else cause.reduced(spec.field))
         # The parent finds in its patch what its sub-handlers want, and what it wanted before them does not win over it.
@@ -108,7 +108,7 @@ class Offspring:
 
     def show(self) -> None:
         """Let the running handler see in its arguments what its sub-handlers have left."""
-        self.cause.body._replace_with(self._runner.raw_body(self.cause.patch))
+        self.cause.body._become(self._runner.body_now(self.cause.patch))
 
 
 current_offspring: ContextVar[Offspring] = ContextVar("current_offspring")

@@ -136,6 +136,8 @@ class Baseline:
     """Whether nothing that servers and controllers write by themselves is a change: the status, and the server's bookkeeping."""
     own_fields: list[FieldPath] = field(init=False)
     """The fields in which storages of ours keep records and baselines; annotations are `own`."""
+    record_stanzas: frozenset[str] | None = field(init=False)
+    """The stanzas that records are put into; None where only their storage knows."""
     _forming: KeyForming = field(init=False)
     _is_stock: bool = field(init=False)
     _keeps: bool = field(init=False)
@@ -144,6 +146,8 @@ class Baseline:
     def __post_init__(self) -> None:
         """Look into the storages."""
         self.own_fields = [*fields_of(self.diffbase), *fields_of(self.progress)]
+        stanzas = frozenset({"metadata", *(path[0] for path in fields_of(self.progress))})
+        self.record_stanzas = stanzas if _is_stock(self.progress) else None
         own, prefix = self.diffbase, _prefix(self.diffbase) or DEFAULT_PREFIX
         self._forming = own if isinstance(own, KeyForming) else KeyForming(prefix=prefix)
         self._keeps = _is_stock(self.diffbase)

@@ -370,6 +370,28 @@ async def test_a_checkpoint_on_its_way_is_awaited_and_nothing_is_done_twice(worl
     assert world.get()["spec"] == {"items": ["x"]}
 
 
+async def test_a_handler_that_is_tried_again_sees_what_it_has_written(world: World, calls: Calls) -> None:
+    """Also where nothing else is written to the object, since its records are kept elsewhere."""
+    write = writing(world)
+
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(status: Any, retry: int, **_: Any) -> None:
+        calls("create", {"retry": status.get("retry")})
+        watches_are_stalled(world)
+        await write({"retry": retry})
+        if retry < 3:
+            raise ctl.TemporaryError("again", delay=0.1)
+
+    settings = quick()
+    settings.persistence.progress_storage = ConfigMapProgressStorage()
+    async with world.running(settings=settings):
+        await world.create()
+        await world.until(lambda: calls.count("create") >= 4)
+        world.sandbox.faults.resume_watches()
+        await world.handled()
+    assert [call["retry"] for call in calls.of("create")] == [None, 0, 1, 2]
+
+
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_a_timers_next_tick_sees_what_the_last_one_has_written(world: World, calls: Calls, kind: str) -> None:
     write = writing(world)

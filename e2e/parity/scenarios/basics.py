@@ -184,6 +184,27 @@ async def lifecycles(world: World) -> None:
     await world.handled("one", field="a")
 
 
+async def other_clients(world: World) -> None:
+    await world.create("one", {"wider": 0, "narrower": 0, "parts": []})
+    await world.handled("one", wider=0)
+    await world.spec("one", wider=1, narrower=1)
+    await world.handled("one", wider=1, narrower=1)
+    await world.spec("one", parts=["x", "y", "z"])
+    await world.handled("one", parts=["x", "y", "z"])
+    await world.create("ticking", {"field": "a"}, labels={"ticks": "yes"})
+    await world.called("ticks", "ticking", 5)
+    await world.called("tries", "ticking", 4)
+    await world.delete("one")
+    await world.gone("one")
+
+
+async def records(world: World) -> None:
+    await world.create("one", {"field": "a"})
+    await world.handled("one", field="a")
+    await world.spec("one", field="b")
+    await world.handled("one", field="b")
+
+
 SCENARIOS = [
     Scenario(name="creation", play=creation, real=True),
     Scenario(name="resuming", play=resuming, real=True),
@@ -200,4 +221,6 @@ SCENARIOS = [
     Scenario(name="stacked", play=stacked, kept=("apples", "pears")),
     Scenario(name="lifecycles", play=lifecycles),
     Scenario(name="asap", play=lifecycles),
+    Scenario(name="other_clients", play=other_clients, real=True),
+    Scenario(name="records", play=records),
 ]
