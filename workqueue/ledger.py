@@ -90,6 +90,11 @@ class Ledger(Generic[K]):
         """The keys in work. Not to be changed."""
         return self._work
 
+    @property
+    def returning(self) -> int:
+        """How many keys will wait when their work is done."""
+        return len(self._again)
+
     def waiting(self, key: K) -> Entry[K] | None:
         """The entry of a key that waits, or will wait when its work is done. Not to be changed."""
         return self._waiting.get(key) or self._again.get(key)

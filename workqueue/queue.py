@@ -131,13 +131,13 @@ class Queue(Generic[K]):
     async def get(self) -> K:
         """Wait for a key and take it; `done` must be called for it. Raises ShutDown when there will be none any more.
 
-        A cancellation loses no key.
+        After a shut-down that is when none waits and none in work was added again. A cancellation loses no key.
         """
         while True:
             key = self.take()
             if key is not None:
                 return key
-            if self._closing:
+            if self._is_over:
                 raise ShutDown(f"The queue {self.name!r} is shut down.")
             getter = self._bound().create_future()
             self._getters.append(getter)
@@ -157,19 +157,29 @@ class Queue(Generic[K]):
             return
         self.metrics.in_work.add(now - entry.since)
         if self._getters:
-            self._wake()
+            self._wake_all() if self._is_over else self._wake()
         if self._drained is not None and not self._ledger.in_work and not len(self._ledger):
             self._drained.set()
 
     def clear(self) -> None:
         """Forget all keys that wait, those too that were added while in work. What is in work goes on; more can be added."""
         self._ledger.clear()
+        if self._is_over:
+            self._wake_all()
         if self._drained is not None and not self._ledger.in_work:
             self._drained.set()
 
     def shut_down(self) -> None:
         """Take no more keys. Those that wait are still handed out; then `get` raises ShutDown. May be called again."""
         self._closing = True
+        self._wake_all()
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no other key will wait: the queue was shut down, and nothing in work was added again."""
+        return self._closing and not self._ledger.returning
+
+    def _wake_all(self) -> None:
         getters, self._getters = self._getters, deque()
         for getter in getters:
             if not getter.done():

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -185,3 +186,53 @@ async def test_the_priority_of_a_key_in_work_is_known() -> None:
     await _take(queue)
     assert queue.priority("a") == -100
     assert queue.priority("b") == 0
+
+
+@pytest.mark.parametrize("getters", [1, 2, 5])
+@pytest.mark.parametrize("again", [set[str](), {"a"}, {"a", "b", "c"}])
+async def test_a_drain_hands_out_what_was_asked_for_again_while_in_work_to_whoever_waits(
+    getters: int, again: set[str]
+) -> None:
+    """One gets keys and others work on them: who gets must not be told that all is over while a key is still to come back."""
+    queue: RateLimitingQueue[str] = RateLimitingQueue("test")
+    worked: list[str] = []
+
+    async def get() -> None:
+        works = set[asyncio.Task[None]]()
+        with contextlib.suppress(ShutDown):
+            while True:
+                works.add(asyncio.create_task(work(await queue.get())))
+        await asyncio.gather(*works)
+
+    async def work(key: str) -> None:
+        await asyncio.sleep(5)
+        worked.append(key)
+        queue.done(key)
+
+    for key in "abc":
+        queue.add(key)
+    tasks = [asyncio.create_task(get()) for _ in range(getters)]
+    await asyncio.sleep(1)
+    for key in sorted(again):
+        queue.add(key)
+    began = asyncio.get_running_loop().time()
+    assert await queue.shut_down_with_drain(timeout=100)
+    assert asyncio.get_running_loop().time() - began < 10
+    assert sorted(worked) == sorted(["a", "b", "c", *again])
+    async with asyncio.timeout(1):
+        await asyncio.gather(*tasks)
+
+
+async def test_who_waits_for_what_comes_back_hears_when_it_is_taken_back() -> None:
+    queue: Queue[str] = Queue("test")
+    queue.add("a")
+    await _take(queue)
+    queue.add("a")
+    getting = asyncio.create_task(queue.get())
+    queue.shut_down()
+    await asyncio.sleep(1)
+    assert not getting.done()
+    queue.clear()
+    async with asyncio.timeout(1):
+        with pytest.raises(ShutDown):
+            await getting
