@@ -136,7 +136,7 @@ class BuiltController:
     async def _release(self) -> None:
         reaches, self._reaches = self._reaches, []
         for _, reach in reaches:
-            await reach.keep(())
+            await reach.close()
 
     def _look(self, look: Look, resource: Resource, primary: Resource) -> None:
         copy = Copy(resource)

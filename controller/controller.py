@@ -120,6 +120,7 @@ class Controller(Generic[K]):
         # The attempts that a revocation has cancelled.
         self._cut: dict[K, asyncio.Task[None]] = {}
         self._unsubscribe: Callable[[], None] | None = None
+        self._stopping = False
 
     # Sources.
 
@@ -187,9 +188,10 @@ class Controller(Generic[K]):
         watch = self._watches.pop(watched, None)
         if watch is not None:
             watch.close()
-            # Nobody waits for what a stopped watch would still tell.
-            self._awaited = [awaited for awaited in self._awaited if awaited is not watch]
-            self._progress.set()
+            # Nobody waits for what a stopped watch would still tell. At the stop of the controller all watches end, and what is missing stays so.
+            if not self._stopping:
+                self._awaited = [awaited for awaited in self._awaited if awaited is not watch]
+                self._progress.set()
 
     def _takes(self, watch: Watch[K] | None) -> bool:
         return self._gate.is_open and not (watch is not None and watch.held)
@@ -222,17 +224,23 @@ class Controller(Generic[K]):
     async def stop(self, grace: float = 30.0) -> None:
         """Stop within `grace` seconds and CANCEL_GRACE: end the watches, let the attempts and what waits be done, cancel the rest.
 
-        While the gate is closed, what waits is left. Attempts that outlive their cancellation are abandoned with a warning.
+        What waits is left while no attempt may begin: the gate is closed, or an awaited source has not told all that is stored. Attempts
+        that outlive their cancellation are abandoned with a warning.
         """
+        time = asyncio.get_running_loop().time
+        self._stopping, deadline = True, time() + grace
         for watched in tuple(self._watches):
             await watched.stop()
-        if self._dispatcher is not None and self._gate.is_open:
-            await self.queue.shut_down_with_drain(grace)
+        if self._dispatcher is not None:
+            if self._may_begin():
+                await self.queue.shut_down_with_drain(grace)
+            else:
+                self._begin_no_more()
         self.queue.shut_down()
         # Those that a revocation has cancelled have had their time.
         going_on = [task for key, task in self._runners.running.items() if self._cut.get(key) is not task]
-        if going_on and not self._gate.is_open:
-            await asyncio.wait(going_on, timeout=grace)
+        if going_on:
+            await asyncio.wait(going_on, timeout=max(0.0, deadline - time()))
         if self._unsubscribe is not None:
             self._unsubscribe()
         self._runners.name()
@@ -266,10 +274,19 @@ class Controller(Generic[K]):
             if self._gate.is_open and not self._may_begin():
                 await self._progress.wait()
 
+    def _begin_no_more(self) -> None:
+        """At the stop: leave what waits."""
+        if self._dispatcher is not None:
+            self._dispatcher.cancel()
+        self.queue.clear()
+
     # The gate.
 
     def _turned(self, turn: Turn) -> None:
-        if turn is Turn.OPENED:
+        if self._stopping and turn is not Turn.REVOKED:
+            # An opening comes too late: what the watches have not told meanwhile is not known.
+            self._begin_no_more()
+        elif turn is Turn.OPENED:
             if not self._in_term:
                 self._begin_term()
             for watched, watch in self._watches.items():
@@ -277,6 +294,8 @@ class Controller(Generic[K]):
                     watched.tasks.spawn(watch.replay(), name="replay")
             self._ask_again()
         elif turn is Turn.REVOKED:
+            if self._stopping:
+                self._begin_no_more()
             self._end_term()
 
     def _begin_term(self) -> None:

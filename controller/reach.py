@@ -32,7 +32,15 @@ class Reach:
     async def keep(self, places: Collection[str | None]) -> None:
         """Look nowhere else any more. Nothing is asked for because of that: of what is there nothing has changed."""
         for place in [place for place in self._places if place not in places]:
-            informer, watched = self._places.pop(place)
-            self._copy.remove(informer)
-            await watched.stop()
-            await self._factory.release(informer)
+            self._copy.remove(self._places[place][0])
+            await self._leave(place)
+
+    async def close(self) -> None:
+        """Look nowhere any more. The copy keeps the last state: an attempt that could not be ended must not find the world empty."""
+        for place in tuple(self._places):
+            await self._leave(place)
+
+    async def _leave(self, place: str | None) -> None:
+        informer, watched = self._places.pop(place)
+        await watched.stop()
+        await self._factory.release(informer)

@@ -18,7 +18,7 @@ class Barrier(Generic[K]):
         """`wake` is called for each key that is held, when the barrier opens. One that is not needed is open."""
         self._wake = wake
         self.is_open = not needed
-        self._is_complete = False
+        self._is_complete = self._is_abandoned = False
         self._sources: set[Hashable] = set()
         self._unindexed: set[K] = set()
         self._held: dict[K, None] = {}
@@ -66,6 +66,14 @@ class Barrier(Generic[K]):
         """Wake this key when the barrier opens."""
         self._held[key] = None
 
+    def abandon(self) -> None:
+        """The operator stops: a barrier that is closed stays so, whatever ceases to be served."""
+        self._is_abandoned = True
+
+    def let_go(self) -> None:
+        """Nothing may be attempted any more: every key is asked for again when it may, and comes back to be held."""
+        self._held.clear()
+
     def drop(self, is_gone: Callable[[K], bool]) -> None:
         """These keys are not served any more."""
         for key in filter(is_gone, [*self._unindexed, *self._held]):
@@ -74,7 +82,7 @@ class Barrier(Generic[K]):
         self._look()
 
     def _look(self) -> None:
-        if self.is_open or not self._is_complete or self._sources or self._unindexed:
+        if self.is_open or self._is_abandoned or not self._is_complete or self._sources or self._unindexed:
             return
         self.is_open = True
         held, self._held = self._held, {}

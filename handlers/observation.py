@@ -117,7 +117,8 @@ class Observation:
             await self._follow_definitions(tasks)
 
     async def stop(self) -> None:
-        """Serve nothing any more. What is in work goes on; nothing new comes."""
+        """Serve nothing any more. What is in work goes on; nothing new comes. Handlers that wait for indices are not called."""
+        self.reconciler.barrier.abandon()
         # Who looks at the cluster would begin to serve again what is dismissed here.
         for task in self._following:
             task.cancel()

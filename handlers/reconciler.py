@@ -160,6 +160,7 @@ class ObjectReconciler:
     def closed(self) -> None:
         """The gate has been closed: what waits to be shown to handlers is dropped. What is to be indexed is not."""
         self._env.memories.unlearn()
+        self.barrier.let_go()
         backlogs, self._backlogs = self._backlogs, {}
         for key, backlog in backlogs.items():
             is_indexed = self._env.registry.handles(key.resource).indexing and self.keeper is not None

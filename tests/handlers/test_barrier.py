@@ -92,3 +92,28 @@ def test_the_order_does_not_matter(order: list[str]) -> None:
                 found.hold(step)
     assert opened(found)
     assert set(woken) == {step for step in order[:-1] if step in "abc"}
+
+
+def test_it_never_opens_when_it_was_abandoned_whatever_is_told_then() -> None:
+    found, woken = barrier()
+    found.expect("pods")
+    found.complete()
+    found.hold("a")
+    found.abandon()
+    found.told("pods")
+    found.drop(lambda key: False)
+    assert not opened(found)
+    assert woken == []
+
+
+def test_what_was_held_when_nothing_may_be_attempted_any_more_is_not_woken() -> None:
+    """It would be attempted by a copy that has not caught up; each stored object is asked for when that has."""
+    found, woken = barrier()
+    found.expect("pods")
+    found.complete()
+    found.hold("a")
+    found.let_go()
+    found.hold("b")
+    found.told("pods")
+    assert opened(found)
+    assert woken == ["b"]

@@ -1,0 +1,99 @@
+"""What an operator must not do at its stop, whatever is missing by then."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import ctl
+from ctl.sandbox import Match
+
+from .world import KEX, PLAIN, Calls, World, identified, quick
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.mark.parametrize("trouble", ["slow", "forbidden"])
+@pytest.mark.parametrize("elected", [False, True])
+@pytest.mark.parametrize("indexed", [KEX, PLAIN], ids=["its own kind", "another kind"])
+async def test_no_handler_is_called_at_the_stop_while_an_index_is_not_filled(
+    world: World, calls: Calls, trouble: str, elected: bool, indexed: Any
+) -> None:
+    handled = PLAIN if indexed is KEX else KEX
+
+    @ctl.index(indexed.plural, id="known")
+    def known(name: str, **_: Any) -> str:
+        return name
+
+    @ctl.on.create(handled.plural)
+    @ctl.on.event(handled.plural)
+    def prune(name: str, known: Any, **kwargs: Any) -> None:
+        calls("prune", {"known": list(known)})
+
+    await world.create("one", resource=KEX)
+    await world.create("one", resource=PLAIN)
+    lists = Match(path=f"/{indexed.plural}$", user_agent="ctl/")
+    if trouble == "slow":
+        world.sandbox.faults.delay(3600, match=lists)
+    else:
+        world.sandbox.faults.answer(403, "Forbidden", "not yours", match=lists, times=None)
+    settings = identified("a", elect=True) if elected else quick()
+    loop = asyncio.get_running_loop()
+    async with world.running(settings=settings):
+        await asyncio.sleep(20)
+        assert not calls.made
+        began = loop.time()
+    assert not calls.made
+    assert loop.time() - began < 5
+    assert not [write for write in world.writes(KEX) + world.writes(PLAIN) if write.method == "PATCH"]
+
+
+@pytest.mark.parametrize("elected", [False, True])
+async def test_a_declared_controller_attempts_nothing_at_the_stop_while_a_first_list_is_missing(
+    world: World, calls: Calls, elected: bool
+) -> None:
+    async def prune(key: ctl.Key, context: ctl.Context) -> None:
+        calls("prune", {})
+        if not context.list("plains.kopf.dev"):
+            obj = context.object
+            assert obj is not None
+            await context.delete("kopfexamples.kopf.dev", obj)
+
+    ctl.declare(
+        ctl.controller("kopfexamples.kopf.dev").watches("plains.kopf.dev", ctl.triggers.constant()).reconciles(prune)
+    )
+    await world.create("one")
+    await world.create("one", resource=PLAIN)
+    world.sandbox.faults.delay(3600, match=Match(path=f"/{PLAIN.plural}$", user_agent="ctl/"))
+    settings = identified("a", elect=True) if elected else quick()
+    loop = asyncio.get_running_loop()
+    async with world.running(settings=settings):
+        await asyncio.sleep(20)
+        began = loop.time()
+    assert not calls.made
+    assert world.find("one") is not None
+    assert loop.time() - began < 5
+
+
+async def test_what_outlives_the_stop_does_not_find_the_world_empty(world: World, calls: Calls) -> None:
+    """An attempt that ignores its cancellation goes on when the operator has stopped: it reads the last state, and not an empty one."""
+    over = asyncio.Event()
+
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+        calls("begun", {})
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                continue
+        calls("seen", {"objects": [obj.name for obj in context.list("kopfexamples.kopf.dev")]})
+
+    ctl.declare(ctl.controller("kopfexamples.kopf.dev").reconciles(reconcile))
+    await world.create("one")
+    settings = quick()
+    settings.queueing.exit_timeout = 5
+    async with world.running(settings=settings):
+        await world.until(lambda: calls.count("begun") == 1)
+    over.set()
+    await asyncio.sleep(1)
+    assert calls.of("seen") == [{"objects": ["one"]}]
