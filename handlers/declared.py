@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from ..client.errors import APIError, RequestError
+from ..client.errors import AccessError, APIError, RequestError
 from ..client.rest import Client
 from ..controller.builder import Assembly
 from ..controller.built import BuiltController
@@ -149,7 +149,7 @@ class Controllers:
             news = self._news
             try:
                 await one.built.start()
-            except (UnknownResource, APIError, RequestError) as exc:
+            except (UnknownResource, AccessError, APIError, RequestError) as exc:
                 if one.missing != str(exc):
                     one.missing = str(exc)
                     logger.warning("The controller %s waits to be started: %s", one.built.name, exc)

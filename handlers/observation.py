@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..client.discovery import Discovery
-from ..client.errors import APIError, RequestError
+from ..client.errors import AccessError, APIError, RequestError
 from ..client.resources import Key, Resource
 from ..controller.controller import Controller, Watched
 from ..controller.gating.peering import Peering
@@ -36,7 +36,8 @@ REPORT = 30.0
 RESCANS = (0.0, 0.3, 1.0, 3.0, 10.0)
 """When to look again after a CRD has changed, in seconds: discovery follows the definition with some delay."""
 UNTOLD = (5.0, 60.0)
-"""How long to wait before looking again where CRDs may not be watched, in seconds: at first, and doubling up to the second."""
+"""How long to wait before looking again where CRDs may not be watched, in seconds: at first, and doubling up to the second. The second is
+also for groups that could not be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,16 +265,19 @@ class Observation:
 
     async def _rescan_on_change(self) -> None:
         while True:
-            await self._changed.wait()
+            # Of what could not be asked, such as an aggregated API, no definition tells when it is back.
+            if not await self._changes_within(UNTOLD[1] if self.discovery.failures else None):
+                await self._scan_again()
+                continue
             # The whole series after each change: whether discovery shows it already cannot be seen from its answer.
             left = deque(RESCANS)
             while left:
                 if self._changed.is_set():
                     self._changed.clear()
                     left = deque(RESCANS)
-                if not await self._changes_within(left[0]):
+                if not await self._changes_within(left[0]) and (await self._scan_again() or len(left) > 1):
+                    # What could not be asked is asked until it can be.
                     left.popleft()
-                    await self._scan_again()
 
     async def _rescan_untold(self) -> None:
         delay, longest = UNTOLD
@@ -283,18 +287,26 @@ class Observation:
             await self._scan_again()
             delay = UNTOLD[0] if self._found != before else min(2 * delay, longest)
 
-    async def _changes_within(self, seconds: float) -> bool:
+    async def _changes_within(self, seconds: float | None) -> bool:
         try:
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()
         except TimeoutError:
             return False
 
-    async def _scan_again(self) -> None:
+    async def _scan_again(self) -> bool:
+        """Whether the server could be asked. Whatever goes wrong, kinds that come later are to be served."""
         try:
             await self.scan()
-        except (APIError, RequestError) as exc:
-            logger.warning("What the server serves could not be asked; it will be asked again: %s", exc)
+        except Exception as exc:
+            known = isinstance(exc, (APIError, RequestError, AccessError))
+            logger.warning(
+                "What the server serves could not be asked; it will be asked again: %s",
+                exc if known else repr(exc),
+                exc_info=None if known else exc,
+            )
+            return False
+        return True
 
 
 def _where(namespace: str | None) -> str:

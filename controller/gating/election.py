@@ -204,7 +204,7 @@ class Election:
                 if record is None:
                     return
                 await self._write(record)
-            except (APIError, RequestError) as error:
+            except (APIError, RequestError, AccessError) as error:
                 _logger.debug("The lease %s is not released yet: %r", self._which, error)
                 known = False
                 await asyncio.sleep(RELEASE_PAUSE)
