@@ -194,16 +194,25 @@ class Reflector:
             options = WatchOptions(action.resource_version, timeout_seconds=action.timeout)
         limit = self._settings.stream_limit
         until = None if limit is None else self._now() + limit
-        try:
-            async with asyncio.timeout_at(until) as guard:
-                self._interrupt = lambda: guard.reschedule(0.0)
-                await self._follow(options, listing, self._interrupt)
-        except TimeoutError:
+        guard = asyncio.timeout_at(until)
+
+        def interrupt() -> None:
+            # Once: it may be under way already, for somebody else or by the stream's limit.
             if not guard.expired():
+                guard.reschedule(0.0)
+
+        try:
+            async with guard:
+                self._interrupt = interrupt
+                await self._follow(options, listing, interrupt)
+        except Exception as error:
+            if self._doubting:
+                # Whatever ended the stream, the server is asked for its version next.
+                return
+            if not isinstance(error, TimeoutError) or not guard.expired():
                 raise
             # A streamed list that is itself what is waited for may be silent as any other.
-            if (self._relists and lifecycle.version is not None) or self._doubting:
-                self._doubting = False
+            if self._relists and lifecycle.version is not None:
                 return
             if until is not None and self._now() >= until:
                 lifecycle.ended(self._now(), self._random())
@@ -214,6 +223,7 @@ class Reflector:
             return
         finally:
             self._interrupt = None
+            self._doubting = False
         errors = lifecycle.error
         lifecycle.ended(self._now(), self._random())
         if lifecycle.error is not errors:

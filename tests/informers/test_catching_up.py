@@ -108,6 +108,20 @@ async def test_many_questions_at_once_share_one_list() -> None:
         assert cluster.informer.metrics.lists == 2
 
 
+@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("settings", [STREAMED, PAGED], ids=["streamed", "pages"])
+async def test_questions_some_turns_of_the_loop_apart_are_all_answered(settings: InformerSettings, turns: int) -> None:
+    """The second one may come while the watch is being ended for the first one, or when it was just ended."""
+    async with following(settings, "a") as cluster:
+        questions = []
+        for _ in range(3):
+            questions.append(asyncio.create_task(cluster.informer.catch_up(None)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            assert all(await asyncio.gather(*questions))
+
+
 async def test_the_list_is_tried_until_it_succeeds_and_a_waiter_may_go() -> None:
     world = World()
     world.write("a")

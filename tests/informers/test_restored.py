@@ -12,7 +12,7 @@ from ctl.client.watch import WatchEvent
 from ctl.informers.informer import Informer
 from ctl.informers.listwatch import Selection
 
-from .world import Source, World, bookmark
+from .world import ERRORS, Source, World, bookmark
 
 pytestmark = pytest.mark.virtual_time
 THINGS = Resource("", "v1", "things", kind="Thing", namespaced=True)
@@ -84,6 +84,20 @@ async def test_a_bookmark_from_the_past_is_asked_about_at_once() -> None:
         stream.extra.append(bookmark(world.version))
         stream.wake.set()
         await agree(world, informer, 2)
+
+
+@pytest.mark.parametrize("trouble", ["reset", "expired", "internal", "end"])
+async def test_events_from_the_past_are_asked_about_also_when_the_stream_ends_with_them(trouble: str) -> None:
+    async with following() as (world, source, informer):
+        restore(world, source)
+        obj = world.write("a")
+        (stream,) = source.open()
+        stream.extra.append(WatchEvent("MODIFIED", obj))
+        stream.end(None if trouble == "end" else ERRORS.get(trouble, lambda: RequestError("connection reset"))())
+        await agree(world, informer, 2)
+        # The doubt is over with that stream: the silence of the next one is no part of it.
+        await asyncio.sleep(100)
+        assert informer.metrics.stalls == 1
 
 
 async def test_a_server_that_repeats_itself_is_asked_once_in_a_while() -> None:
