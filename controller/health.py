@@ -42,6 +42,10 @@ def of_leadership(leadership: Leadership | None) -> Condition:
     """A standby is as ready as a leader: it could act at once."""
     if leadership is None:
         return Condition(ok=True, text="no election")
+    if leadership.alone is not None:
+        return Condition(
+            ok=True, text=f"acting without an election, as every replica does, until it is allowed: {leadership.alone}"
+        )
     if leadership.is_open:
         return Condition(ok=True, text=f"leading, for {leadership.left():.1f} s without another renewal")
     return Condition(ok=True, text=f"standby, the leader is {leadership.holder or 'nobody'}")

@@ -27,22 +27,30 @@ class Rights:
         self._asking = asyncio.Lock()
 
     async def have(
-        self, verb: str, resource: Resource, namespace: str | None = None, *, name: str | None = None
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        name: str | None = None,
+        unanswered: bool = True,
     ) -> bool:
         """Tell whether the verb is allowed: in the namespace, or, for None, in all of them.
 
-        With a name it is about that object alone, so that a rule limited by `resourceNames` counts.
+        With a name it is about that object alone, so that a rule limited by `resourceNames` counts. `unanswered` is told where
+        no answer comes.
         """
         async with self._asking:
-            if await self._ask(verb, resource, None, name):
-                return True
-            return namespace is not None and await self._ask(verb, resource, namespace, name)
+            found = await self._ask(verb, resource, None, name)
+            if found is False and namespace is not None:
+                found = await self._ask(verb, resource, namespace, name)
+        return unanswered if found is None else found
 
     async def have_all(self, verbs: tuple[str, ...], resource: Resource) -> bool:
         """Tell whether all of the verbs are allowed, in all namespaces."""
         return all([await self.have(verb, resource) for verb in verbs])
 
-    async def _ask(self, verb: str, resource: Resource, namespace: str | None, name: str | None) -> bool:
+    async def _ask(self, verb: str, resource: Resource, namespace: str | None, name: str | None) -> bool | None:
         question = (verb, resource, namespace, name)
         known = self._known.get(question)
         if known is not None:
@@ -61,6 +69,6 @@ class Rights:
             answer = (await self._client.create(REVIEWS, review)).body()
         except (APIError, RequestError, AccessError) as exc:
             logger.debug("Whether %s of %r is allowed could not be asked: %s", verb, resource, exc)
-            return True
+            return None
         allowed = self._known[question] = bool((answer.get("status") or {}).get("allowed"))
         return allowed

@@ -116,6 +116,7 @@ class Authority:
     async def start(self) -> None:
         """Take part in the election, if there is one. Raises the client's errors when the lease cannot be read."""
         if self.leadership is not None:
+            self.leadership.withdraw = self._withdraw
             if self._last_resort is not None:
                 self.leadership.unheard = self._resort
             self._unsubscribe.append(self.leadership.subscribe(self._leadership_turned))
@@ -198,6 +199,15 @@ class Authority:
             for task in (lost, begun):
                 task.cancel()
             await asyncio.gather(lost, begun, return_exceptions=True)
+
+    async def _withdraw(self) -> None:
+        """Nothing begins any more, before the election is joined; what runs has the time that it would have at the end of the operator."""
+        self._in_term = False
+        self._judge()
+        acting = [task for controller in self._controllers() for task in controller.attempts.values()]
+        acting += () if self._reconciler is None else self._reconciler.running
+        if acting:
+            await asyncio.wait(acting, timeout=self._stage.settings.queueing.exit_timeout)
 
     def _leadership_turned(self, turn: Turn) -> None:
         if turn is not Turn.OPENED:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..client.endpoint import Access, AccessSource
-from ..client.errors import AccessError, APIError
+from ..client.errors import AccessError, APIError, NotFound, RequestError
 from ..client.incluster import ACCOUNT, is_in_cluster
 from ..client.resources import Resource
 from ..client.rest import Client
 from ..controller.gating.election import LEASES
-from ..controller.gating.leadership import Leadership, LeadershipSettings
+from ..controller.gating.leadership import Alone, Leadership, LeadershipSettings
 from ..controller.gating.leases import LeaseRules
 from ..controller.rights import Rights
 from .declaration.registry import OperatorRegistry
@@ -105,25 +105,21 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
     """Make the leadership of an operator, not started yet; None where there is no election.
 
     Raises AccessError when an election was asked for and the rights for it are missing. When nobody has asked, a line in the
-    log names what is missing, and the operator acts without an election, as Kopf would.
+    log names what is missing, and the operator acts without an election, as Kopf would, until the rights are there.
     """
     if not candidacy.is_wanted:
         return None
     known = candidacy.settings.leadership
     namespace, name = await candidacy.namespace(client), await candidacy.name(client)
-    # What is not there yet has no name: the right to create cannot be limited to one, the others can.
-    missing = [
-        verb
-        for verb in VERBS
-        if not await rights.have(verb, LEASES, namespace, name=None if verb == "create" else name)
-    ]
+    missing = [verb for verb in VERBS if not await _may(rights, verb, namespace, name)]
+    alone: Alone | None = None
     if missing:
         rule = f"{{apiGroups: [{LEASES.group}], resources: [{LEASES.plural}], verbs: [{', '.join(VERBS)}, watch]}}"
         text = f"The right to {', '.join(missing)} leases in the namespace {namespace} is missing"
         if not candidacy.is_automatic:
             raise AccessError(f"{text}, and --leader-elect needs it. Add this rule to the role: {rule}")
         logger.info("%s: running without leader election, so run one replica only, or add this rule: %s", text, rule)
-        return None
+        alone = Alone(f"{text[0].lower()}{text[1:]}", lambda: _may_join(client, namespace, name))
     settings = LeadershipSettings(
         name,
         namespace,
@@ -134,7 +130,28 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
         resources=tuple(sorted({str(selector) for selector in candidacy.registry.selectors()})),
         stall_limit=known.stall_limit,
     )
-    return Leadership(candidacy.access, settings, client.settings)
+    return Leadership(candidacy.access, settings, client.settings, alone=alone)
+
+
+async def _may(rights: Rights, verb: str, namespace: str, name: str, *, unanswered: bool = True) -> bool:
+    # What is not there yet has no name: the right to create cannot be limited to one, the others can.
+    return await rights.have(verb, LEASES, namespace, name=None if verb == "create" else name, unanswered=unanswered)
+
+
+async def _may_join(client: Client, namespace: str, name: str) -> bool:
+    """Whether the rights for the election are there by now, for sure: who joins does nothing until the lease is held."""
+    rights = Rights(client)
+    for verb in VERBS:
+        if not await _may(rights, verb, namespace, name, unanswered=False):
+            return False
+    try:
+        await client.get(LEASES, name, namespace)
+    except NotFound:
+        return True
+    except (APIError, RequestError, AccessError) as exc:
+        logger.debug("The lease %s/%s cannot be read yet: %s", namespace, name, exc)
+        return False
+    return True
 
 
 def lease_name(user: str, files: Iterable[str]) -> str:

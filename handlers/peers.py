@@ -42,10 +42,13 @@ async def peers_of(
         # The name of the host may have to be asked for.
         identity = await asyncio.to_thread(own_identity)
     lease = "" if leadership is None else f"{leadership.settings.namespace}/{leadership.settings.name}"
-    options = peering_options(settings, identity, lease)
+    options = peering_options(settings, identity, "" if leadership is not None and leadership.alone else lease)
 
     async def may(verb: str, resource: Resource, namespace: str | None) -> bool:
         # Of that one object, so that a role may be limited to it by `resourceNames`.
         return await rights.have(verb, resource, namespace, name=options.name)
 
-    return Peering(client, factory, options, leadership=leadership, may=may)
+    peering = Peering(client, factory, options, leadership=leadership, may=may)
+    if leadership is not None and leadership.alone:
+        leadership.subscribe(lambda _: None if leadership.alone else peering.share(lease))
+    return peering

@@ -50,7 +50,13 @@ SECONDS_LEFT = Family(
     "gauge",
     ("name",),
 )
-FAMILIES = (STATUS, SLOW_PATH, SECONDS_LEFT)
+ALONE = Family(
+    "ctl_leadership_without_election",
+    "1 while this process acts without the election, since rights on the lease are missing; 0 while it takes part.",
+    "gauge",
+    ("name",),
+)
+FAMILIES = (STATUS, SLOW_PATH, SECONDS_LEFT, ALONE)
 FILES, RESOURCES = "ctl.dev/files", "ctl.dev/resources"
 """The annotations that say whose lease it is: comma-separated."""
 

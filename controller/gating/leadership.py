@@ -2,18 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ...client.endpoint import Access, AccessSource
+from ...client.errors import AccessError, APIError, RequestError
 from ...client.resources import Resource
 from ...client.rest import Client
 from ...client.settings import ClientSettings
 from ...runtime import clock
+from ...runtime.backoff import Backoff
 from ...runtime.metrics import Sample
+from ...runtime.tasks import Tasks
 from .bridge import BridgedSource
-from .election import FILES, RESOURCES, Election, ElectionSettings, Owner
+from .election import ALONE, FILES, RESOURCES, Election, ElectionSettings, Owner
 from .gates import Callback, Copy, Turn
 from .leases import LeaseRules
 from .pulse import Pulse
@@ -29,6 +33,8 @@ LATE = 30.0
 """After how many seconds, and then how often, the log says which copy is waited for."""
 EXTRA = 2.0
 """Seconds beyond its grace that a stop may take: for the connections and the thread."""
+ASKING = Backoff(initial=2.0, cap=40.0, jitter=0.5, reset_after=None)
+"""When to ask again whether the election may be joined: soon at first, since a role may come a moment after the pod; then each minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,16 @@ class LeadershipSettings:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Why a process acts without the election that it is to take part in, and how it finds out that it may."""
+
+    reason: str
+    """For people: which rights are missing."""
+    may_join: Callable[[], Awaitable[bool]]
+    """Asked from time to time; false also while nobody answers."""
+
+
 class Leadership:
     """A gate, open while this process leads; the fence of the clients that write; and a component with a start and a stop.
 
@@ -76,6 +92,10 @@ class Leadership:
     owner's loop loses it, unless that lasts for `stall_limit` seconds. The gate tells its changes in the owner's loop; `left` is right from
     any thread at any time, also before the loop has heard of a loss. `catch_up` lets nobody act by a copy that is older than
     what predecessors wrote.
+
+    With `alone` it is open from the start, without an election, and nothing is promised of other processes: until `may_join` says that this
+    one may take part, which is asked again every minute at most. Then it closes, and opens when the lease is held. Once it takes part
+    it never acts without the lease again.
 
     Belongs to the loop in which it is started, except for `term`, `left` and `wrote`, which may be called from any thread.
     """
@@ -85,12 +105,16 @@ class Leadership:
         access: Access | AccessSource,
         settings: LeadershipSettings,
         client_settings: ClientSettings = ClientSettings(),  # noqa: B008 - frozen
+        *,
+        alone: Alone | None = None,
     ) -> None:
         self.settings = settings
         self.written = Written()
         """What is left to the successor."""
         self._access = access
         self._client_settings = client_settings
+        self._alone = alone
+        self._tasks = Tasks(self.name)
         self._valve = Valve()
         self._thread: LoopThread | None = None
         self._client: Client | None = None
@@ -106,6 +130,8 @@ class Leadership:
         self.unheard: Callable[[], object] | None = None
         """Called in the thread of the election when leadership is lost and the owner's loop, which something blocks, has not heard of it
         after three quarters of the time until others may act. Set it before the start; without a thread it is never called."""
+        self.withdraw: Callable[[], Awaitable[object]] | None = None
+        """Awaited before the election is joined by a process that has acted without it: time for what runs to end. Set it before the start."""
 
     # The gate.
 
@@ -128,6 +154,11 @@ class Leadership:
     def holder(self) -> str | None:
         """Who holds the lease, as far as this process has seen; None: nobody."""
         return None if self._election is None else self._election.holder
+
+    @property
+    def alone(self) -> str | None:
+        """Why this process acts without the election; None: it takes part."""
+        return None if self._alone is None else self._alone.reason
 
     async def catch_up(self, copy: Copy) -> None:
         """Wait until a copy shows what predecessors have written; for as long as it takes, since to act before would be to act on the past.
@@ -155,7 +186,8 @@ class Leadership:
     def spare(self) -> float:
         """After a loss: for how many seconds others may not act yet."""
         rules, election = self.settings.rules, self._election
-        passed = 0.0 if election is None else election.time - self._lost_at
+        # Before the first term that was won, nothing was lost but the freedom to act alone.
+        passed = 0.0 if election is None or not self._term else election.time - self._lost_at
         return max(0.0, rules.duration - rules.renew_deadline - passed)
 
     # The fence; from any thread.
@@ -166,7 +198,12 @@ class Leadership:
         return self._term
 
     def left(self) -> float:
-        """For how many seconds writes may be made without another renewal; 0 while this process does not lead."""
+        """For how many seconds writes may be made without another renewal; 0 while this process does not lead.
+
+        Without an election it is the time for which any renewal would last: longer than that nobody may rely on.
+        """
+        if self._alone is not None:
+            return self.settings.rules.renew_deadline if self._valve.is_open else 0.0
         election = self._election
         # A term that the subscribers have not heard of is not theirs to act in.
         if election is None or not self._valve.is_open or election.term != self._term:
@@ -185,7 +222,36 @@ class Leadership:
         return f"leadership {self.settings.namespace}/{self.settings.name}"
 
     async def start(self) -> None:
-        """Begin to take part. Raises Unauthorized or Forbidden when the lease may not be read, and AccessError; what may pass is waited for."""
+        """Begin to take part. Raises Unauthorized or Forbidden when the lease may not be read, and AccessError; what may pass is waited for.
+
+        One who is to act alone raises nothing.
+        """
+        if self._alone is None:
+            await self._take_part()
+            return
+        self._tasks.spawn(self._join(self._alone), name="rights")
+        self._valve.open()
+
+    async def _join(self, alone: Alone) -> None:
+        delays, time = ASKING.start(), asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(delays.next(time(), random.random()))
+            if not await alone.may_join():
+                continue
+            if self._alone is not None:
+                _logger.info("The election can be joined now; nothing is done until the lease is held: %s", self.name)
+                if self.withdraw is not None:
+                    await self.withdraw()
+                self._alone = None
+                self._valve.revoke()
+            try:
+                await self._take_part()
+            except (APIError, RequestError, AccessError) as error:
+                _logger.warning("The election could not be joined and will be tried again: %s: %s", self.name, error)
+            else:
+                return
+
+    async def _take_part(self) -> None:
         home = asyncio.get_running_loop()
         source: Access | AccessSource = self._access
         pulse: Pulse | None = None
@@ -246,6 +312,7 @@ class Leadership:
 
     async def stop(self, grace: float) -> None:
         """Close the gate and give the lease back. To be called when everything that acts under it has stopped: after the last write."""
+        await self._tasks.stop(min(grace, 1.0))
         try:
             # Without a client the start has failed, and has put everything away.
             if self._election is not None and self._client is not None:
@@ -310,7 +377,7 @@ class Leadership:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._valve.is_open:
+        if not self._valve.is_open or self._alone is not None:
             return
         left = self.left()
         if left <= 0:
@@ -325,6 +392,8 @@ class Leadership:
 
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment, the requests of the renewing client included (a source for `ctl.runtime.metrics`)."""
+        if self._alone is not None or self._election is not None:
+            yield Sample(ALONE, (self.settings.name,), int(self._alone is not None))
         if self._election is not None:
             yield from self._election.samples()
         if self._client is not None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import replace
 
 from ...client.objects import Object
 from ...client.resources import Resource
@@ -117,6 +118,10 @@ class Peering:
     def missing(self) -> tuple[str, ...]:
         """Where there is no peering object although it is mandatory, by namespace; sorted."""
         return tuple(self._lacking)
+
+    def share(self, lease: str) -> None:
+        """From now on this operator's replicas share that Lease, and none of them pauses another."""
+        self.options = self._announcer.options = replace(self.options, rank=replace(self.options.rank, lease=lease))
 
     # The component.
 

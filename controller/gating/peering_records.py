@@ -99,7 +99,8 @@ class Announcer:
         objects: Callable[[], Mapping[Spot, str]],
     ) -> None:
         self._client = client
-        self._options = options
+        self.options = options
+        """Read at each record."""
         self._is_leading = is_leading
         self._objects = objects
         self._changed = asyncio.Event()
@@ -138,7 +139,7 @@ class Announcer:
                 continue
             if loop.time() >= renewal:
                 self._told.clear()
-                renewal = loop.time() + keep_alive_pause(self._options.lifetime, random.random())
+                renewal = loop.time() + keep_alive_pause(self.options.lifetime, random.random())
             wait = renewal - loop.time()
             if not await self._announce():
                 wait = min(wait, delays.next(loop.time(), random.random()))
@@ -161,7 +162,7 @@ class Announcer:
         return all(await asyncio.gather(*(self._tell(spot, uid) for spot, uid in due)))
 
     async def _tell(self, spot: Spot, uid: str) -> bool:
-        options, rank = self._options, self._options.rank
+        options, rank = self.options, self.options.rank
         async with self._slots:
             if not self._is_leading():
                 return True
@@ -176,10 +177,10 @@ class Announcer:
         return True
 
     def _report(self, spot: Spot | None, *, exists: bool) -> None:
-        if self._options.stealth:
+        if self.options.stealth:
             return
-        where = spot or ("cluster-wide" if self._options.clusterwide else "in the served namespaces")
-        _logger.debug("Keep-alive in %r %s: %s.", self._options.name, where, "ok" if exists else "not found")
+        where = spot or ("cluster-wide" if self.options.clusterwide else "in the served namespaces")
+        _logger.debug("Keep-alive in %r %s: %s.", self.options.name, where, "ok" if exists else "not found")
 
     async def remove(self, spot: Spot, identities: Iterable[str]) -> None:
         """Take the records of others out; what fails is tried again when they are seen again, after a pause."""
@@ -203,14 +204,14 @@ class Announcer:
 
         async def leave(spot: Spot) -> None:
             async with self._slots:
-                await self._write(spot, {self._options.rank.identity: None})
+                await self._write(spot, {self.options.rank.identity: None})
 
         await asyncio.gather(*(leave(spot) for spot in spots))
 
     async def _write(self, spot: Spot, records: Records) -> bool | None:
         """Whether there is such an object; None: that could not be found out, which is logged."""
         try:
-            exists = await write_records(self._client, spot, self._options.name, records)
+            exists = await write_records(self._client, spot, self.options.name, records)
         except Forbidden as error:
             self.deny(spot)
             self._present.discard(spot)
@@ -220,7 +221,7 @@ class Announcer:
             level = logging.DEBUG if spot in self._failing else logging.WARNING
             self._failing.add(spot)
             words = in_words(error)
-            _logger.log(level, "The peering object %r %s could not be written: %s", self._options.name, spot, words)
+            _logger.log(level, "The peering object %r %s could not be written: %s", self.options.name, spot, words)
             return None
         self._failing.discard(spot)
         return exists

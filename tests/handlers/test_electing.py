@@ -1,22 +1,33 @@
 """Whether there is an election, over which Lease, and what is said when it is forbidden."""
 
+import asyncio
 import base64
 import json
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ctl
 from ctl.client.credentials import bearer
 from ctl.client.endpoint import Access, Constant
 from ctl.client.errors import AccessError
+from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.controller.rights import Rights
+from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.electing import Candidacy, candidate, lease_name
+from ctl.sandbox import Match
 
-from .world import World, identified
+from .pages import Site
+from .world import KEX, Calls, Running, World, identified, rest
 
 pytestmark = pytest.mark.virtual_time
+
+CLUSTER = Resource("kopf.dev", "v1", "clusterkopfpeerings", "ClusterKopfPeering", namespaced=False)
+PEERING = Path(__file__).resolve().parents[2] / "examples" / "peering.yaml"
 
 
 @pytest.mark.parametrize("asked", [True, None])
@@ -38,10 +49,229 @@ async def test_an_election_that_is_forbidden(
                 await candidate(candidacy, client, Rights(client))
             assert rule in str(info.value)
             return
-        assert await candidate(candidacy, client, Rights(client)) is None
+        alone = await candidate(candidacy, client, Rights(client))
+        assert alone is not None
+        assert alone.alone == "the right to get, create, update leases in the namespace default is missing"
     (told,) = [record for record in caplog.records if "without leader election" in record.getMessage()]
     assert told.levelno == logging.INFO
     assert rule in told.getMessage()
+
+
+async def grant(world: World, account: str, kind: str, rules: list[dict[str, Any]]) -> None:
+    """Allow an account of the namespace something, by a Role or a ClusterRole."""
+    name = f"{account}-{kind.lower()}"
+    space = {} if kind == "ClusterRole" else {"namespace": "default"}
+    version = "rbac.authorization.k8s.io/v1"
+    meta = {"name": name, **space}
+    world.sandbox.create({"apiVersion": version, "kind": kind, "metadata": meta, "rules": rules})
+    world.sandbox.create(
+        {
+            "apiVersion": version,
+            "kind": f"{kind}Binding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
+        }
+    )
+
+
+LEASE_RULES = [
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "watch"]}
+]
+RULES = [
+    {"apiGroups": ["kopf.dev"], "resources": ["*"], "verbs": ["*"]},
+    {"apiGroups": ["apiextensions.k8s.io"], "resources": ["*"], "verbs": ["list", "watch"]},
+]
+
+
+class Replica:
+    """An operator in a pod, whose account may at first do all but take part in an election."""
+
+    def __init__(self, world: World, name: str, token: str) -> None:
+        self.world, self.name, self.calls, self.site = world, name, Calls(), Site()
+        self.registry = OperatorRegistry()
+        self.running: Running | None = None
+        self.during = 0.0
+        """How long its handlers take."""
+
+        @ctl.on.login(registry=self.registry, id="login")
+        async def login(**_: Any) -> ctl.ConnectionInfo:
+            return ctl.ConnectionInfo(server=world.sandbox.url, token=token)
+
+        for activity in ("leading", "standby"):
+            getattr(ctl.on, activity)(registry=self.registry, id=activity)(self._note(activity))
+
+        @ctl.on.create(KEX.plural, registry=self.registry, id="create")
+        async def create(name: str, patch: Any, **_: Any) -> None:
+            self.calls(f"create {name}", {})
+            await asyncio.sleep(self.during)
+            patch.status["by"] = self.name
+            self.calls(f"created {name}", {})
+
+    def _note(self, activity: str) -> Any:
+        async def note(**_: Any) -> None:
+            self.calls(activity, {})
+
+        return note
+
+    def start(self) -> None:
+        settings = identified(self.name, lease_name="op", lease_namespace="default")
+        settings.queueing.exit_timeout = 500
+        self.running = self.world.start(
+            access=None, identity=self.name, registry=self.registry, settings=settings, http=self.site.http
+        )
+
+    async def stop(self) -> None:
+        assert self.running is not None
+        await self.running.stop()
+
+    async def leadership(self) -> str:
+        """What the page says."""
+        _, text = await self.site.get("/readyz?verbose")
+        return next(line for line in text.splitlines() if line.startswith("[+]leadership "))
+
+    async def metric(self, name: str) -> float | None:
+        return (await self.site.samples()).get(f'{name}{{name="op"}}')
+
+
+@pytest.fixture
+async def replicas(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Replica]]:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr("ctl.handlers.electing.is_in_cluster", lambda _: True)
+    token = await token_of(world, "op")
+    await grant(world, "op", "ClusterRole", RULES)
+    found = [Replica(world, name, token) for name in "ab"]
+    yield found
+    for replica in found:
+        if replica.running is not None:
+            await replica.stop()
+
+
+async def test_replicas_that_act_without_an_election_join_it_when_the_rights_come(
+    world: World, replicas: list[Replica]
+) -> None:
+    for replica in replicas:
+        replica.start()
+    await rest(20)
+    for replica in replicas:
+        assert replica.calls.names == ["leading"]
+        told = await replica.leadership()
+        assert "acting without an election" in told
+        assert "the right to get, create, update leases in the namespace default is missing" in told
+        assert await replica.metric("ctl_leadership_without_election") == 1
+        assert await replica.metric("leader_election_master_status") is None
+    world.sandbox.faults.answer(503, match=Match(path="selfsubjectaccessreviews"), times=None)
+    await rest(100)
+    assert all(replica.calls.names == ["leading"] for replica in replicas), (
+        "nothing is joined by an answer that has not come"
+    )
+    world.sandbox.faults.clear()
+    await grant(world, "op", "Role", LEASE_RULES)
+    await rest(100)
+    leader, standby = sorted(replicas, key=lambda replica: replica.calls.names[-1])
+    assert leader.calls.names == ["leading", "standby", "leading"]
+    assert standby.calls.names == ["leading", "standby"]
+    assert "leading, for" in await leader.leadership()
+    assert f"standby, the leader is {leader.name}" in await standby.leadership()
+    for replica, leads in ((leader, 1), (standby, 0)):
+        assert await replica.metric("ctl_leadership_without_election") == 0
+        assert await replica.metric("leader_election_master_status") == leads
+    for number in range(5):
+        await world.create(f"one-{number}")
+    await rest(5)
+    assert not [name for name in standby.calls.names if name.startswith("create")]
+    assert {world.get(f"one-{number}")["status"]["by"] for number in range(5)} == {leader.name}
+    await leader.stop()
+    await world.create("two")
+    await world.until(lambda: (world.get("two").get("status") or {}).get("by") == standby.name)
+
+
+async def test_what_runs_when_the_election_is_joined_may_end_and_nothing_begins_meanwhile(
+    world: World, replicas: list[Replica]
+) -> None:
+    replica = replicas[0]
+    replica.during = 300
+    replica.start()
+    await rest(100)
+    await grant(world, "op", "Role", LEASE_RULES)
+    # Long enough before it is asked for the rights again.
+    await world.create("one")
+    await world.until(lambda: replica.calls.count("create one") == 1)
+    replica.during = 0
+    await rest(65)
+    await world.create("two")
+    await rest(100)
+    assert "create two" not in replica.calls.names
+    assert "standby" not in replica.calls.names
+    await world.until(lambda: replica.calls.count("created two") == 1, 200)
+    assert replica.calls.names == [
+        "leading",
+        "create one",
+        "created one",
+        "standby",
+        "leading",
+        "create two",
+        "created two",
+    ]
+
+
+async def test_a_replica_that_has_joined_never_acts_without_the_lease_again(
+    world: World, replicas: list[Replica]
+) -> None:
+    replica = replicas[0]
+    replica.start()
+    await rest(20)
+    await grant(world, "op", "Role", LEASE_RULES)
+    await world.until(lambda: replica.calls.names == ["leading", "standby", "leading"], 100)
+    world.sandbox.faults.answer(403, "Forbidden", match=Match(path="/leases"), times=None)
+    await rest(60)
+    await world.create("one")
+    await rest(100)
+    assert replica.calls.names == ["leading", "standby", "leading", "standby"]
+    world.sandbox.faults.clear()
+    await world.until(lambda: replica.calls.count("created one") == 1)
+
+
+async def test_replicas_pause_each_other_by_their_peering_until_they_have_joined(
+    world: World, replicas: list[Replica]
+) -> None:
+    await world.sandbox.load_manifest(PEERING.read_text())
+    await world.create("default", resource=CLUSTER)
+
+    def records() -> dict[str, Any]:
+        return dict(world.get("default", CLUSTER).get("status") or {})
+
+    for replica in replicas:
+        replica.start()
+    await rest(20)
+    await world.create("one")
+    await rest(20)
+    assert len(records()) == 2
+    assert not any("lease" in record for record in records().values())
+    assert not any(replica.calls.count("create one") for replica in replicas)
+    await grant(world, "op", "Role", LEASE_RULES)
+    await rest(200)
+    assert [record.get("lease") for record in records().values()] == ["default/op"]
+    assert world.get("one")["status"]["by"] in "ab"
+    await world.create("two")
+    await world.until(lambda: (world.get("two").get("status") or {}).get("by") == next(iter(records())))
+
+
+@pytest.mark.parametrize("seconds", [0.5, 5, 40, 70])
+async def test_a_replica_without_an_election_stops_at_any_time(
+    world: World, replicas: list[Replica], seconds: float
+) -> None:
+    """Also while it is about to join."""
+    loop = asyncio.get_running_loop()
+    for replica in replicas:
+        replica.start()
+    await rest(seconds / 2)
+    await grant(world, "op", "Role", LEASE_RULES)
+    await rest(seconds / 2)
+    began = loop.time()
+    for replica in replicas:
+        await replica.stop()
+    assert loop.time() - began < 10
 
 
 async def test_a_role_that_is_limited_to_the_lease_by_its_name_is_enough(world: World) -> None:
