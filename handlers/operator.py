@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -230,25 +231,25 @@ class _Operator:
         controllers = Controllers(declared(self.stage.registry), cluster, self.diagnostics.show)
         self.diagnostics.tell(controllers.conditions, lambda: (*observation.lacking(), *controllers.lacking()))
         authority.oversee(lambda: controllers.controllers)
-        try:
+        grace = settings.queueing.exit_timeout
+        async with AsyncExitStack() as stops:
+            # In the reverse of this order, each of them whatever becomes of the others: a handler of the user's may fail among them.
+            stops.push_async_callback(factory.stop)
+            if peering is not None:
+                stops.push_async_callback(peering.stop, grace)
+            stops.push_async_callback(authority.retire)
+            stops.push_async_callback(tasks.stop, grace)
+            stops.push_async_callback(reconciler.stop)
+            stops.push_async_callback(_end_attempts, controllers, controller, grace)
+            stops.push_async_callback(observation.stop)
+            # Daemons first: what they leave is written where their objects are still known.
+            stops.push_async_callback(reconciler.background.stop)
             await reconciler.start()
             await controller.start()
             if await self.wish.until(self._begin(authority, observation, controllers, tasks)):
                 self.diagnostics.complete()
                 raise_flag(self.ready_flag)
                 await self.wish.wait()
-        finally:
-            # Daemons first: what they leave is written where their objects are still known. Then all attempts have one time together.
-            await reconciler.background.stop()
-            await observation.stop()
-            grace = settings.queueing.exit_timeout
-            await asyncio.gather(controllers.stop(grace), controller.stop(grace))
-            await reconciler.stop()
-            await tasks.stop(grace)
-            await authority.retire()
-            if peering is not None:
-                await peering.stop(grace)
-            await factory.stop()
 
     async def _begin(
         self, authority: Authority, observation: Observation, controllers: Controllers, tasks: Tasks
@@ -267,6 +268,13 @@ class _Operator:
         access = load_access()
         await introduce()
         return access
+
+
+async def _end_attempts(controllers: Controllers, controller: Controller[ObjectKey], grace: float) -> None:
+    """All attempts have one time together."""
+    for ended in await asyncio.gather(controllers.stop(grace), controller.stop(grace), return_exceptions=True):
+        if ended is not None:
+            raise ended
 
 
 async def _greet(client: Client) -> None:

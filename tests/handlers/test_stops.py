@@ -1,14 +1,20 @@
 """What an operator must not do at its stop, whatever is missing by then."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ctl
+from ctl.client.resources import Resource
+from ctl.handlers.execution.activities import ActivityError
 from ctl.sandbox import Match
 
 from .world import KEX, PLAIN, Calls, World, identified, quick
+
+CLUSTER = Resource("kopf.dev", "v1", "clusterkopfpeerings", "ClusterKopfPeering", namespaced=False)
+PEERING = Path(__file__).resolve().parents[2] / "examples" / "peering.yaml"
 
 pytestmark = pytest.mark.virtual_time
 
@@ -97,3 +103,31 @@ async def test_what_outlives_the_stop_does_not_find_the_world_empty(world: World
     over.set()
     await asyncio.sleep(1)
     assert calls.of("seen") == [{"objects": ["one"]}]
+
+
+@pytest.mark.parametrize("elected", [False, True])
+async def test_a_standby_handler_that_fails_at_the_stop_keeps_nothing_else_from_being_stopped(
+    world: World, elected: bool
+) -> None:
+    await world.sandbox.load_manifest(PEERING.read_text())
+    await world.create("default", resource=CLUSTER)
+
+    @ctl.on.standby(id="standby")
+    def standby(**_: Any) -> None:
+        raise ctl.PermanentError("no")
+
+    @ctl.on.event(KEX.plural)
+    def event(**_: Any) -> None:
+        """Have something to watch."""
+
+    def informed() -> list[str]:
+        return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("informers")]
+
+    settings = identified("a", elect=True) if elected else quick()
+    running = world.start(settings=settings, identity="me")
+    await world.until(lambda: world.get("default", CLUSTER).get("status"))
+    await world.until(informed)
+    with pytest.raises(ActivityError, match="standby"):
+        await running.stop()
+    assert not world.get("default", CLUSTER).get("status"), "peers are not to wait for who has gone"
+    assert not informed()
