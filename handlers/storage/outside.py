@@ -22,6 +22,8 @@ from .progress import MultiProgressStorage, ProgressRecord, ProgressStorage
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PROGRESS_OF = "ctl.dev/progress"
+SHOWN = 200
+"""How many characters of what cannot be read are shown."""
 
 Records = dict[str, ProgressRecord]
 
@@ -81,6 +83,8 @@ class ConfigMapProgressStorage(OutsideProgressStorage):
         self._loaded: dict[str, asyncio.Task[None]] = {}
         self._known: dict[str, Records] = {}
         self._gathered: dict[str, Records] = {}
+        # What is stored and cannot be read, by the uids of the objects that it is about.
+        self._broken: dict[str, StoredStateError] = {}
 
     def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
         """The record as it was gathered or loaded."""
@@ -121,26 +125,45 @@ class ConfigMapProgressStorage(OutsideProgressStorage):
         """Drop the records; the server removes the ConfigMap with its owner."""
         self._known.pop(uid, None)
         self._gathered.pop(uid, None)
+        self._broken.pop(uid, None)
 
     def renew(self) -> None:
         """List anew before the next attempts."""
         self._loaded.clear()
         self._known.clear()
         self._gathered.clear()
+        self._broken.clear()
 
     async def load(self, client: Client, body: Body) -> None:
-        """List the ConfigMaps of the object's namespace, if that was not done yet. Raises the client's errors."""
+        """List the ConfigMaps of the object's namespace, if that was not done yet. Raises the client's errors.
+
+        StoredStateError where that of the object itself cannot be read, which is read anew each time: others are not concerned.
+        """
         where = self._namespace(body)
         task = self._loaded.get(where)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._loaded[where] = asyncio.create_task(self._list(client, where), name=f"progress in {where}")
-        await asyncio.shield(task)
+            await asyncio.shield(task)
+        elif not task.done():
+            await asyncio.shield(task)
+        elif (uid := body.metadata.uid) in self._broken:
+            self._broken.pop(uid)
+            await self._list(client, where, f"{self.name}-{uid}")
+        if (error := self._broken.get(body.metadata.uid)) is not None:
+            raise error
 
-    async def _list(self, client: Client, where: str) -> None:
-        only = ListOptions(label_selector=f"{MANAGED_BY}=ctl,{PROGRESS_OF}={self.name}")
+    async def _list(self, client: Client, where: str, name: str | None = None) -> None:
+        """Read the ConfigMap of that name, or all of the namespace."""
+        field = None if name is None else f"metadata.name={name}"
+        only = ListOptions(label_selector=f"{MANAGED_BY}=ctl,{PROGRESS_OF}={self.name}", field_selector=field)
         for found in await client.list(CONFIGMAPS, where, only):
             uid = found.name.removeprefix(f"{self.name}-")
-            self._known.setdefault(uid, _decoded(found.body()))
+            if uid in self._known:
+                continue
+            try:
+                self._known[uid] = _decoded(found.body())
+            except StoredStateError as exc:
+                self._broken[uid] = exc
 
     async def commit(self, client: Client, body: Body) -> None:
         """Bring the ConfigMap to what was gathered, or remove it when that is nothing. Raises the client's errors."""
@@ -220,8 +243,8 @@ def _decoded(configmap: dict[str, Any]) -> Records:
     text = str((configmap.get("data") or {}).get("records"))
     try:
         records = json.loads(text)
-    except ValueError as exc:
-        raise StoredStateError(configmap, "the data 'records'", f"it is no JSON: {text!r}") from exc
-    if not isinstance(records, dict):
-        raise StoredStateError(configmap, "the data 'records'", f"it is no JSON object: {text!r}")
+    except (ValueError, RecursionError) as exc:
+        raise StoredStateError(configmap, "the data 'records'", f"it is no JSON: {text[:SHOWN]!r}") from exc
+    if not isinstance(records, dict) or not all(isinstance(record, dict) for record in records.values()):
+        raise StoredStateError(configmap, "the data 'records'", f"it is no JSON object of objects: {text[:SHOWN]!r}")
     return records

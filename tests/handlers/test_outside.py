@@ -190,6 +190,35 @@ async def test_an_object_that_vanishes_takes_its_records_along(world: World, cal
         assert await _maps(world) == []
 
 
+@pytest.mark.parametrize(
+    "corrupt", ["{broken", "[1]", '{"second": 5}', "[" * 100_000], ids=["text", "list", "record", "depth"]
+)
+async def test_one_corrupt_configmap_concerns_its_object_alone_and_may_be_mended(
+    world: World, calls: Calls, caplog: pytest.LogCaptureFixture, corrupt: str
+) -> None:
+    _retried(calls)
+    async with world.running(settings=_outside()) as running:
+        await world.create("one")
+        await world.until(lambda: calls.count("second") == 1)
+        await rest()
+        (known,) = await _maps(world)
+        await world.crash(running)
+    name = known["metadata"]["name"]
+    await world.user.patch(MAPS, name, "default", {"data": {"records": corrupt}})
+    await world.create("two")
+    async with world.running(settings=_outside()):
+        await world.until(lambda: calls.count("first") == 2)
+        await world.handled("two")
+        assert f"ConfigMap default/{name}" in caplog.text
+        assert LAST not in world.annotations("one")
+        seconds = calls.count("second")
+        await world.user.patch(MAPS, name, "default", {"data": known["data"]})
+        await world.handled("one", seconds=700)
+        assert calls.count("second") == seconds + 2, "it goes on where it was"
+    assert calls.count("first") == 2
+    assert await _maps(world) == []
+
+
 async def test_cluster_scoped_objects_need_a_namespace_that_exists(
     world: World, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
