@@ -26,11 +26,16 @@ class Written:
         self._lock = threading.Lock()
         # The order is that of the last writes.
         self._versions: dict[str, str | None] = {}
+        # Of whose writes by this process an answer was lost: such a write may be applied after others that were answered.
+        self._lost: set[str] = set()
 
     def note(self, resource: Resource, version: str | None) -> None:
-        """A write was answered with this version. None: it may have been applied all the same."""
+        """A write was answered with this version. None: it may have been applied all the same; then the newest stays unknown."""
+        name = resource.name
         with self._lock:
-            self._put(resource.name, version)
+            if version is None:
+                self._lost.add(name)
+            self._put(name, None if name in self._lost else version)
 
     def inherit(self, versions: Versions) -> None:
         """What a predecessor wrote is left to the successor as well, who may have missed it too."""
@@ -43,7 +48,9 @@ class Written:
         known = self._versions.pop(name, None)
         self._versions[name] = version if known is None or version is None else _newer(known, version)
         while len(self._versions) > LIMIT:
-            del self._versions[next(iter(self._versions))]
+            oldest = next(iter(self._versions))
+            del self._versions[oldest]
+            self._lost.discard(oldest)
 
     def text(self) -> str:
         """The value of the annotation."""

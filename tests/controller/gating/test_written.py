@@ -37,13 +37,28 @@ def test_what_cannot_be_compared_is_the_last() -> None:
     assert _told(written) == {"pods": "0x"}
 
 
-def test_what_nobody_knows_stays_unknown_until_a_later_write_is_answered() -> None:
+def test_what_nobody_knows_stays_unknown_whatever_is_answered_later() -> None:
+    """A write whose answer was lost may be applied after those that were answered: none of them covers it."""
     written = Written()
     written.note(PODS, "7")
     written.note(PODS, None)
     assert _told(written) == {"pods": "?"}
     written.inherit({"pods": "5"})
     assert _told(written) == {"pods": "?"}, "an older version tells nothing of the lost write"
+    written.note(PODS, "9")
+    assert _told(written) == {"pods": "?"}
+    written.inherit({"pods": "10"})
+    written.note(PODS, "11")
+    assert _told(written) == {"pods": "?"}
+
+
+def test_what_a_predecessor_did_not_know_is_covered_by_the_first_write_of_a_successor() -> None:
+    """The predecessor's writes are all applied, or never, by then."""
+    written = Written()
+    written.inherit({"pods": None})
+    assert _told(written) == {"pods": "?"}
+    written.inherit({"pods": None})
+    assert _told(written) == {"pods": "?"}
     written.note(PODS, "9")
     assert _told(written) == {"pods": "9"}
 
