@@ -10,7 +10,8 @@ from typing import Any
 
 LONGEST_MESSAGE = 1024
 """The API refuses longer messages."""
-FALLBACK_NAMESPACE = "default"
+CLUSTER_NAMESPACE = "default"
+"""Where events about cluster-scoped objects are; the API takes them nowhere else (but in kube-system), unless they claim a namespace."""
 
 REFERENCE = ("apiVersion", "kind", "name", "uid", "namespace")
 """The fields by which an object is named."""
@@ -20,12 +21,11 @@ _CUT = "..."
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Who says it. `default_namespace` is where events about cluster-scoped objects go: that of the credentials."""
+    """Who says it."""
 
     component: str = "kopf"
     instance: str = "dev"
     name_prefix: str = "kopf-event-"
-    default_namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,13 @@ class Post:
 
 
 def build_event(post: Post, reporter: Reporter, now: datetime) -> dict[str, Any]:
-    """The Event object to create, in the namespace of its metadata: the object's, or the reporter's, or `default`.
+    """The Event object to create, in the namespace of its metadata. About a cluster-scoped object it names no namespace, as client-go's.
 
     `now` has an offset. The message is cut in its middle when it is too long.
     """
-    namespace = namespace_of(post, reporter.default_namespace)
     moment = stamp(now)
     return {
-        "metadata": {"namespace": namespace, "generateName": reporter.name_prefix},
+        "metadata": {"namespace": namespace_of(post), "generateName": reporter.name_prefix},
         # The word is what Kopf has always written there; the API requires any, and other tools may look for it.
         "action": "Action?",
         "type": post.type,
@@ -77,16 +76,16 @@ def build_event(post: Post, reporter: Reporter, now: datetime) -> dict[str, Any]
         "reportingComponent": reporter.component,
         "reportingInstance": reporter.instance,
         "source": {"component": reporter.component},
-        "involvedObject": {**post.reference, "namespace": namespace},
+        "involvedObject": dict(post.reference),
         "firstTimestamp": moment,
         "lastTimestamp": moment,
         "eventTime": moment,
     }
 
 
-def namespace_of(post: Post, default: str | None) -> str:
-    """Where the event about an object goes: its own namespace, or the default one, or `default`."""
-    return post.reference.get("namespace") or default or FALLBACK_NAMESPACE
+def namespace_of(post: Post) -> str:
+    """Where the event about an object goes: its own namespace, or `default`."""
+    return post.reference.get("namespace") or CLUSTER_NAMESPACE
 
 
 def stamp(moment: datetime) -> str:

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import math
 import threading
-from dataclasses import replace
 from datetime import datetime
 
 from ..client.calls import PatchKind
@@ -157,8 +156,7 @@ class Recorder:
 
     async def _create(self, line: Line, count: int, first: datetime) -> None:
         line.name = None
-        reporter = replace(self._reporter, default_namespace=self._default_namespace)
-        body = build_event(line.post, reporter, first)
+        body = build_event(line.post, self._reporter, first)
         if count > 1:
             body |= {"count": count, "lastTimestamp": stamp(line.last)}
         event = await self._client.create(EVENTS, body, retry=False)
@@ -175,12 +173,8 @@ class Recorder:
             repeatable=True,
         )
 
-    @property
-    def _default_namespace(self) -> str | None:
-        return self._reporter.default_namespace or self._client.default_namespace
-
     async def _may(self, verb: str, line: Line, otherwise: str = "") -> bool:
-        namespace = line.namespace or namespace_of(line.post, self._default_namespace)
+        namespace = line.namespace or namespace_of(line.post)
         if await self._rights.have(verb, EVENTS, namespace):
             return True
         if otherwise and verb not in self._missing:

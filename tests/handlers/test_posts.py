@@ -41,13 +41,12 @@ def test_an_event_is_written_as_by_kopf() -> None:
     }
 
 
-@pytest.mark.parametrize(("default", "expected"), [(None, "default"), ("own", "own")])
-def test_events_about_cluster_scoped_objects_need_a_namespace(default: str | None, expected: str) -> None:
+def test_events_about_cluster_scoped_objects_are_in_default_and_name_no_namespace() -> None:
+    """As client-go writes them."""
     [post] = posts_about({"kind": "Node", "metadata": {"name": "n"}}, **SAID)
-    reporter = Reporter(component="c", instance="i", name_prefix="p-", default_namespace=default)
-    event = build_event(post, reporter, NOW)
-    assert event["metadata"] == {"namespace": expected, "generateName": "p-"}
-    assert event["involvedObject"] == {"kind": "Node", "name": "n", "namespace": expected}
+    event = build_event(post, Reporter(component="c", instance="i", name_prefix="p-"), NOW)
+    assert event["metadata"] == {"namespace": "default", "generateName": "p-"}
+    assert event["involvedObject"] == {"kind": "Node", "name": "n"}
     assert (event["source"], event["reportingComponent"], event["reportingInstance"]) == ({"component": "c"}, "c", "i")
 
 
