@@ -5,10 +5,10 @@ no handler is for.
 """
 
 import copy
-import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
+from weakref import ref
 
 from ..causation.memos import Memo
 from ..causation.patch import Patch, compose
@@ -18,9 +18,6 @@ from ..storage.baseline import Known
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """No states, no records: one for all objects, since there is a memory for each of them."""
-
-_OURS = 3
-"""The references to a memo that `rest` itself knows of: where it is kept, its own, and the count's."""
 
 
 class Memory:
@@ -194,5 +191,9 @@ class Memories:
     def rest(self, uid: str, operator_memo: Any) -> None:
         """The object is left alone for a while: a memo that is still as it was made, and that nobody holds, need not be kept."""
         memo = self._memos.get(uid)
-        if type(memo) is Memo and sys.getrefcount(memo) <= _OURS and memo == operator_memo:
-            del self._memos[uid]
+        if type(memo) is Memo and memo == operator_memo:
+            # Let go, it vanishes, unless somebody holds it.
+            seen = ref(memo)
+            del self._memos[uid], memo
+            if (held := seen()) is not None:
+                self._memos[uid] = held
