@@ -42,7 +42,7 @@ def test_a_memo_that_is_held_by_anybody_stays_the_objects_memo(holder: str) -> N
     known: Memo = {
         "a name": lambda: held,
         "a list": lambda: held[0],
-        "a closure": lambda: held(),
+        "a closure": held,
         "a frame": lambda: next(held),
         "a method": lambda: held.__self__,
     }[holder]()
