@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 _is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
+_NO_SEGMENTS = frozenset({"", ".", ".."})
 
 
 class Key(NamedTuple):
@@ -76,7 +77,8 @@ class Resource:
         """The URL of a collection, of an object or of its subresource; relative to the host without a server.
 
         Raises ValueError when the parts contradict each other: a namespace for a cluster-scoped resource, a name of a
-        namespaced object without its namespace, or a subresource without a name.
+        namespaced object without its namespace, or a subresource without a name; and for a part that would lead to another
+        URL: an empty one, `.`, `..`, and whatever contains `/` or `%` (client-go refuses the same).
         """
         if subresource is not None and name is None:
             raise ValueError(
@@ -91,13 +93,31 @@ class Resource:
             raise ValueError(
                 f"Specific namespaces are required for specific namespaced resources. That of {name!r} ({self!r}) is missing."
             )
-        parts = ["/api" if not self.group and self.version == "v1" else "/apis", self.group, self.version]
-        parts += ["namespaces", _quoted(namespace)] if namespace is not None else []
-        parts += [self.plural, _quoted(name) if name else "", subresource or ""]
-        url = (server or "").rstrip("/") + "/".join(filter(None, parts))
+        parts = ["/api" if not self.group and self.version == "v1" else "/apis"]
+        parts += [self._segment("group", self.group)] if self.group else []
+        parts.append(self._segment("version", self.version))
+        parts += ["namespaces", self._segment("namespace", namespace)] if namespace is not None else []
+        parts.append(self._segment("plural name", self.plural))
+        parts += [self._segment("object name", name)] if name is not None else []
+        parts += [self._segment("subresource", subresource)] if subresource is not None else []
+        url = (server or "").rstrip("/") + "/".join(parts)
         return f"{url}?{urlencode(params)}" if params else url
 
+    def get_object_url(self, *, namespace: str | None, name: str, subresource: str | None = None) -> str:
+        """The URL of one object or of its subresource. Raises ValueError as `get_url` does, and for a name that is None."""
+        # Types are not checked at run time: with None, the deletion of one object would be that of the collection.
+        return self.get_url(namespace=namespace, name=self._checked("object name", name), subresource=subresource)
 
-def _quoted(text: str) -> str:
-    # All names that the API accepts are plain.
-    return text if _is_plain(text) else quote(text, safe="")
+    def _segment(self, what: str, text: str) -> str:
+        self._checked(what, text)
+        # All names that the API accepts are plain.
+        return text if _is_plain(text) else quote(text, safe="")
+
+    def _checked(self, what: str, text: str) -> str:
+        """The text, if it stays one segment of a path."""
+        if isinstance(text, str) and text not in _NO_SEGMENTS and "/" not in text and "%" not in text:
+            return text
+        raise ValueError(
+            f"A request for {self!r} has no usable {what}: expected a text that is not empty, '.' or '..', and has no '/' and no '%'; "
+            f"found {text!r}. Nothing was sent. Correct the {what}, or leave such objects out."
+        )

@@ -33,7 +33,8 @@ class Client:
 
     Objects come back as `Object`; bodies are mappings. Every verb raises APIError by reason when the server refuses,
     RequestError when no answer came after the retries of `ClientSettings`, LostAnswer when a write that must not be
-    repeated may have been applied, and AccessError without usable credentials. Repeated after a lost answer are: reads,
+    repeated may have been applied, AccessError without usable credentials, and ValueError, before anything is sent, for names
+    that cannot be parts of a URL (see `Resource.get_url`). Repeated after a lost answer are: reads,
     merge, strategic and apply patches, deletions with a uid, and creations whose name is given or that store nothing; not
     repeated: JSON patches, replacements, deletions without a uid, creations with `generateName`.
 
@@ -127,7 +128,7 @@ class Client:
         self, resource: Resource, name: str, namespace: str | None = None, *, channel: Channel = "request"
     ) -> Object:
         """One object, as the server has it now. Raises NotFound."""
-        path = resource.get_url(namespace=namespace, name=name)
+        path = resource.get_object_url(namespace=namespace, name=name)
         return _object(await self._sender.send(Call("GET", path, channel=channel)), path)
 
     async def create(
@@ -143,7 +144,12 @@ class Client:
 
         AlreadyExists with `after_lost_answer` may be our own success: its answer was lost, and the repetition refused.
         """
-        space = namespace if namespace is not None else (body.get("metadata") or {}).get("namespace")
+        # In a body an empty namespace is none.
+        space = namespace if namespace is not None else (body.get("metadata") or {}).get("namespace") or None
+        if resource.namespaced and space is None:
+            raise ValueError(
+                f"An object of {resource!r} is created in a namespace: expected one, in the call or in the body's metadata; found none."
+            )
         path = resource.get_url(namespace=space)
         call = Call(
             "POST",
@@ -167,7 +173,7 @@ class Client:
         channel: Channel = "request",
     ) -> Object:
         """Put a whole object in place of the old. With a resource version in the body: Conflict when it is not the newest."""
-        path = resource.get_url(namespace=namespace, name=name, subresource=subresource)
+        path = resource.get_object_url(namespace=namespace, name=name, subresource=subresource)
         call = Call("PUT", path, encode(body), _JSON_BODY, repeatable=False, channel=channel)
         return await self._write(resource, call)
 
@@ -185,7 +191,7 @@ class Client:
         channel: Channel = "request",
     ) -> Object:
         """Change parts of an object. Raises NotFound, Invalid (also for a failed `test` and for a wrong uid), Conflict."""
-        path = resource.get_url(namespace=namespace, name=name, subresource=subresource)
+        path = resource.get_object_url(namespace=namespace, name=name, subresource=subresource)
         if field_manager is not None or force is not None:
             path = query(path, {"fieldManager": field_manager, "force": force})
         call = Call(
@@ -218,7 +224,7 @@ class Client:
         options = _given(
             preconditions=preconditions or None, propagationPolicy=propagation, gracePeriodSeconds=grace_period
         )
-        path = resource.get_url(namespace=namespace, name=name)
+        path = resource.get_object_url(namespace=namespace, name=name)
         call = Call(
             "DELETE",
             path,

@@ -166,7 +166,7 @@ class Recorder:
         change = {"count": count, "lastTimestamp": stamp(line.last), "message": cut_message(line.post.message)}
         await self._client.request(
             "PATCH",
-            EVENTS.get_url(namespace=line.namespace, name=name),
+            EVENTS.get_object_url(namespace=line.namespace, name=name),
             body=change,
             headers={"Content-Type": PatchKind.MERGE.value},
             retry=False,

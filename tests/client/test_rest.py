@@ -1,9 +1,14 @@
 import asyncio
-from collections.abc import Mapping
+import posixpath
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ctl.client.calls import WITHOUT_MANAGED_FIELDS
 from ctl.client.endpoint import Access, Constant
@@ -18,6 +23,7 @@ from ctl.client.errors import (
     RequestError,
 )
 from ctl.client.lists import ListOptions
+from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.watch import WatchOptions
 
@@ -51,8 +57,91 @@ async def test_a_server_behind_a_path() -> None:
 
 async def test_names_are_quoted_once() -> None:
     async with talking(replies((200, pod()))) as (server, client):
-        await client.get(PODS, "a/b c", "ns")
-    assert server.seen[0].path == "/api/v1/namespaces/ns/pods/a%2Fb%20c"
+        await client.get(PODS, "a?b c", "n#s")
+        await client.patch(PODS, "a", "ns", {}, subresource="b?c")
+    assert [seen.path for seen in server.seen] == [
+        "/api/v1/namespaces/n%23s/pods/a%3Fb%20c",
+        "/api/v1/namespaces/ns/pods/a/b%3Fc",
+    ]
+
+
+ONE_OBJECT: Mapping[str, Callable[..., Awaitable[object]]] = {
+    "get": lambda client, resource, name, namespace: client.get(resource, name, namespace),
+    "replace": lambda client, resource, name, namespace: client.replace(
+        resource, pod(), name=name, namespace=namespace
+    ),
+    "patch": lambda client, resource, name, namespace: client.patch(resource, name, namespace, {}),
+    "delete": lambda client, resource, name, namespace: client.delete(resource, name, namespace),
+}
+NO_SEGMENTS: Any = [None, "", ".", "..", "a/b", "../secrets/x", "a%2Fb", "%2e%2e", 7]
+
+
+@pytest.mark.parametrize("verb", ONE_OBJECT)
+@pytest.mark.parametrize("name", NO_SEGMENTS)
+async def test_a_name_that_leads_elsewhere_is_refused_before_anything_is_sent(verb: str, name: Any) -> None:
+    nodes = Resource("", "v1", "nodes", namespaced=False)
+    unknown = Resource("", "v1", "things")
+    async with talking(replies((200, pod()))) as (server, client):
+        for resource, namespace in ((PODS, "ns"), (nodes, None), (unknown, "ns"), (unknown, None)):
+            with pytest.raises(ValueError, match=re.escape(f"{resource!r} has no usable object name")) as caught:
+                await ONE_OBJECT[verb](client, resource, name, namespace)
+            assert repr(name) in str(caught.value)
+    assert server.seen == [], "an empty name would make the deletion of one object that of all"
+
+
+@pytest.mark.parametrize("namespace", NO_SEGMENTS[1:])
+async def test_a_namespace_that_leads_elsewhere_is_refused_before_anything_is_sent(namespace: Any) -> None:
+    async with talking(replies((200, pod()))) as (server, client):
+        for verb in ONE_OBJECT.values():
+            with pytest.raises(ValueError, match=r"pods\.v1 has no usable namespace"):
+                await verb(client, PODS, "a", namespace)
+        with pytest.raises(ValueError, match="no usable namespace"):
+            await client.list(PODS, namespace)
+        with pytest.raises(ValueError, match="no usable namespace"):
+            await client.create(PODS, pod(), namespace)
+        with pytest.raises(ValueError, match="no usable namespace"):
+            async with client.watch(PODS, namespace):
+                pass
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("part", NO_SEGMENTS[1:])
+async def test_so_are_subresources_and_resources(part: Any) -> None:
+    async with talking(replies((200, pod()))) as (server, client):
+        with pytest.raises(ValueError, match="no usable subresource"):
+            await client.patch(PODS, "a", "ns", {}, subresource=part)
+        with pytest.raises(ValueError, match="no usable subresource"):
+            await client.replace(PODS, pod(), name="a", namespace="ns", subresource=part)
+        with pytest.raises(ValueError, match="no usable plural name"):
+            await client.delete(Resource("", "v1", part), "a", "ns")
+        with pytest.raises(ValueError, match="no usable version"):
+            await client.list(Resource("example.com", part, "things"))
+        if part:
+            with pytest.raises(ValueError, match="no usable group"):
+                await client.list(Resource(part, "v1", "things"))
+    assert server.seen == []
+
+
+async def test_a_namespaced_object_needs_its_namespace() -> None:
+    async with talking(replies((200, pod()))) as (server, client):
+        for verb in ONE_OBJECT.values():
+            with pytest.raises(ValueError, match="the namespace of 'a' is missing"):
+                await verb(client, PODS, "a", None)
+        with pytest.raises(ValueError, match="is created in a namespace"):
+            await client.create(PODS, {"metadata": {"name": "a", "namespace": ""}})
+    assert server.seen == []
+
+
+@given(name=st.text(), namespace=st.text())
+def test_no_name_leaves_its_place_in_the_url(name: str, namespace: str) -> None:
+    try:
+        url = PODS.get_object_url(namespace=namespace, name=name)
+    except ValueError:
+        return
+    parts = urlsplit(url)
+    assert (parts.query, parts.fragment) == ("", "")
+    assert [unquote(part) for part in parts.path.split("/")] == ["", "api", "v1", "namespaces", namespace, "pods", name]
+    assert posixpath.normpath(url) == url
 
 
 async def test_list_items_lacking_a_kind_get_it_from_the_list() -> None:
