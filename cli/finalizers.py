@@ -11,7 +11,6 @@ import click
 from ..client.access import load_access
 from ..client.discovery import Discovery
 from ..client.errors import APIError, Forbidden, Invalid, LostAnswer, MethodNotAllowed, NotFound
-from ..client.lists import ListOptions
 from ..client.objects import Object
 from ..client.resources import Resource
 from ..client.rest import Client, PatchKind
@@ -231,12 +230,6 @@ async def _free(client: Client, one: Held, finalizer: str) -> End:
             # Its list has changed since, or it may have been done: the object itself tells.
             if attempt == ATTEMPTS:
                 raise
-            obj = await _read(client, one)
+            obj = await client.find(one.resource, obj.name, obj.namespace)
         else:
             return End.FREED
-
-
-async def _read(client: Client, one: Held) -> Object | None:
-    only = ListOptions(field_selector=f"metadata.name={one.obj.name}")
-    found = await client.list(one.resource, one.obj.namespace, only)
-    return found[0] if found else None

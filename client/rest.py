@@ -15,6 +15,7 @@ from .lists import ListOptions, ListPage, decode_page
 from .metrics import ClientMetrics
 from .objects import Object
 from .resources import Resource
+from .selectors import FieldRequirement
 from .sending import Sender
 from .settings import ClientSettings
 from .watch import WatchOptions, WatchStream
@@ -103,13 +104,15 @@ class Client:
             raise StreamBroken(f"GET {path}: the page is to be followed by itself, so that the list would never end.")
         return page
 
-    async def list(self, resource: Resource, namespace: str | None = None, options: ListOptions = _ALL) -> list[Object]:
+    async def list(
+        self, resource: Resource, namespace: str | None = None, options: ListOptions = _ALL, *, retry: bool = True
+    ) -> list[Object]:
         """All objects, in pages of `ClientSettings.page_size` unless `options.limit` says otherwise.
 
         Pages are of one consistent state; when it expires between two pages, everything is read again in one piece.
         """
         options = replace(options, limit=options.limit or self.settings.page_size)
-        page = await self.list_page(resource, namespace, options)
+        page = await self.list_page(resource, namespace, options, retry=retry)
         items = page.items
         while page.continue_token:
             # The version is part of the token, and the server refuses both together.
@@ -117,9 +120,9 @@ class Client:
                 options, continue_token=page.continue_token, resource_version=None, resource_version_match=None
             )
             try:
-                page = await self.list_page(resource, namespace, following)
+                page = await self.list_page(resource, namespace, following, retry=retry)
             except Expired:
-                page = await self.list_page(resource, namespace, replace(options, limit=None))
+                page = await self.list_page(resource, namespace, replace(options, limit=None), retry=retry)
                 items = []
             items += page.items
         return items
@@ -130,6 +133,21 @@ class Client:
         """One object, as the server has it now. Raises NotFound."""
         path = resource.get_object_url(namespace=namespace, name=name)
         return _object(await self._sender.send(Call("GET", path, channel=channel)), path)
+
+    async def find(
+        self, resource: Resource, name: str, namespace: str | None = None, *, retry: bool = True
+    ) -> Object | None:
+        """One object, as the server has it now, or None; asked for by a list, so that the right to `get` is not needed.
+
+        Proxies and aggregated servers may not know field selectors: of what they list, only the object of this name and
+        namespace counts.
+        """
+        resource.get_object_url(namespace=namespace, name=name)  # refuses a name that can be nobody's
+        only = ListOptions(field_selector=str(FieldRequirement("metadata.name", name)))
+        for obj in await self.list(resource, namespace, only, retry=retry):
+            if (obj.namespace, obj.name) == (namespace, name):
+                return obj
+        return None
 
     async def create(
         self,

@@ -78,7 +78,7 @@ class CachedClient(Requests):
         """
         resource, key = await self.resource(where), key_of(wanted)
         current = await self._known(resource, key)
-        change = Change.UNCHANGED
+        change, refused = Change.UNCHANGED, None
         for tried in range(TRIES):
             await _pause(tried)
             try:
@@ -94,10 +94,10 @@ class CachedClient(Requests):
             except (AlreadyExists, NotFound, Conflict, Invalid) as exc:
                 if not _is_outdated(exc) or (current is None and isinstance(exc, NotFound)):
                     raise
-                current = await self.get_live(resource, key)
+                current, refused = await self._look_again(resource, key, current, exc), exc
             else:
                 return Written(current, change)
-        raise _keeps_changing(resource, key)
+        raise _keeps_changing(resource, key, refused)
 
     async def change(self, where: Where, key: Key, mutate: Mutate, *, subresource: str | None = None) -> Written | None:
         """Read, let a function change the body in place, write the difference; None when there is no such object.
@@ -107,6 +107,7 @@ class CachedClient(Requests):
         """
         resource = await self.resource(where)
         current = await self._known(resource, key)
+        refused = None
         for tried in range(TRIES):
             await _pause(tried)
             if current is None:
@@ -122,8 +123,8 @@ class CachedClient(Requests):
             except (NotFound, Conflict, Invalid) as exc:
                 if not _is_outdated(exc):
                     raise
-                current = await self.get_live(resource, key)
-        raise _keeps_changing(resource, key)
+                current, refused = await self._look_again(resource, key, current, exc), exc
+        raise _keeps_changing(resource, key, refused)
 
     async def set_status(
         self,
@@ -174,6 +175,7 @@ class CachedClient(Requests):
     async def _finalize(self, where: Where, obj: Object, operations: Callable[[Object], Operations]) -> Object | None:
         resource = await self.resource(where)
         current = await self._known(resource, obj.key)
+        refused: APIError | RequestError | None = None
         for tried in range(TRIES):
             await _pause(tried)
             if current is None or current.uid != obj.uid:
@@ -189,11 +191,26 @@ class CachedClient(Requests):
                 # A `test` that fails is answered with 422: somebody was faster.
                 if not isinstance(exc, (Invalid, Conflict)) and not is_outcome_unknown(exc):
                     raise
-                version = current.resource_version
-                current = await self.get_live(resource, obj.key)
-                if isinstance(exc, Invalid) and current is not None and current.resource_version == version:
-                    raise  # not for the version: the server will never take it
-        raise _keeps_changing(resource, obj.key)
+                current, refused = await self._look_again(resource, obj.key, current, exc), exc
+        raise _keeps_changing(resource, obj.key, refused)
+
+    async def _look_again(
+        self, resource: Resource, key: Key, base: Object | None, exc: APIError | RequestError
+    ) -> Object | None:
+        """The object after a write to `base` was refused, as the server has it; raises the refusal if the object is as it was.
+
+        Such a refusal is not for the version: an admission webhook may answer with any code, 409 included.
+        """
+        found = await self.get_live(resource, key)
+        if (
+            isinstance(exc, APIError)
+            and not is_outcome_unknown(exc)
+            and base is not None
+            and found is not None
+            and (found.uid, found.resource_version) == (base.uid, base.resource_version)
+        ):
+            raise exc
+        return found
 
     async def _known(self, resource: Resource, key: Key) -> Object | None:
         """The object as the caches have it, or, where they would not have it, as the server has it."""
@@ -259,8 +276,8 @@ async def _pause(tried: int) -> None:
         await asyncio.sleep(PAUSE * tried * random.random())
 
 
-def _keeps_changing(resource: Resource, key: Key) -> KeepsChanging:
+def _keeps_changing(resource: Resource, key: Key, last: APIError | RequestError | None) -> KeepsChanging:
     return KeepsChanging(
         f"{resource!r} {key} could not be written: it was changed by others under each of {TRIES} tries. "
-        "Let the attempt fail: it is repeated after its back-off."
+        f"Let the attempt fail: it is repeated after its back-off. The last answer was {last}"
     )

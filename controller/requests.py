@@ -86,9 +86,8 @@ class Requests:
     async def get_live(self, where: Where, key: Key) -> Object | None:
         """One object as the server has it now, or None; the caches see it too. Needs the right to list, not to get."""
         resource = await self.resource(where)
-        only = ListOptions(field_selector=f"metadata.name={key.name}")
-        found = await self.client.list(resource, key.namespace, only)
-        return await self._echoes.read(resource, found[0]) if found else None
+        found = await self.client.find(resource, key.name, key.namespace)
+        return None if found is None else await self._echoes.read(resource, found)
 
     async def list_live(self, where: Where, namespace: str | None = None, selector: str | None = None) -> list[Object]:
         """The objects of a namespace (None: of all) as the server has them now."""
@@ -168,7 +167,10 @@ class Requests:
     async def delete(
         self, where: Where, obj: Object, *, propagation: str | None = None, grace_period: int | None = None
     ) -> None:
-        """Delete this very object (by its uid); nothing happens when it is gone. What stays for its finalizers is seen as marked."""
+        """Delete this very object (by its uid); nothing happens when it is gone. What stays for its finalizers is seen as marked.
+
+        Raises Conflict when the deletion is refused for anything but the uid, as admission webhooks may do.
+        """
         resource = await self.resource(where)
         try:
             with self._echoes.writing(resource, obj.key, Wish({})) as write:
@@ -178,8 +180,14 @@ class Requests:
                 if left is not None:
                     await write.answered(left)
                     return
-        except (NotFound, Conflict):
+        except NotFound:
             _logger.debug("%r %s with uid %s was gone already.", resource, obj.key, obj.uid)
+        except Conflict:
+            # For the uid, or for a reason of some webhook's: the object itself tells.
+            found = await self.get_live(resource, obj.key)
+            if found is not None and found.uid == obj.uid:
+                raise
+            _logger.debug("%r %s has another uid than %s now.", resource, obj.key, obj.uid)
         self._echoes.gone(resource, obj.key, obj.uid)
 
     def _cached(self, resource: Resource, key: Key) -> Object | None:

@@ -11,6 +11,7 @@ from ...client.errors import APIError, Forbidden, NotFound, RequestError
 from ...client.objects import Object
 from ...client.resources import Resource
 from ...client.rest import Client
+from ...client.selectors import FieldRequirement
 from ...client.watch import WatchOptions
 from ...runtime.backoff import Backoff
 from .leases import Record
@@ -98,7 +99,11 @@ class LeaseObject:
         What is told may be old by then: read before deciding. Without the right to watch this ends.
         """
         delays = Backoff(initial=retry_period).start()
-        options = WatchOptions(field_selector=f"metadata.name={self.which.name}", timeout_seconds=300, idle_timeout=330)
+        options = WatchOptions(
+            field_selector=str(FieldRequirement("metadata.name", self.which.name)),
+            timeout_seconds=300,
+            idle_timeout=330,
+        )
         time = asyncio.get_running_loop().time
         while True:
             try:
@@ -116,7 +121,9 @@ class LeaseObject:
             await asyncio.sleep(delays.next(time(), random.random()))
 
     def _tell(self, kind: str, lease: Object, changed: Callable[[Record | None], None]) -> None:
+        if lease.name != self.which.name:
+            return  # a bookmark, or a server that knows no field selectors
         if kind == "DELETED":
             changed(None)
-        elif kind != "BOOKMARK" and (self._stored is None or self._stored.resource_version != lease.resource_version):
+        elif self._stored is None or self._stored.resource_version != lease.resource_version:
             changed(Record.from_spec(lease.body().get("spec")))

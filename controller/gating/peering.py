@@ -9,6 +9,7 @@ from dataclasses import replace
 from ...client.objects import Object
 from ...client.resources import Resource
 from ...client.rest import Client
+from ...client.selectors import FieldRequirement
 from ...informers.deltas import Delta, DeltaKind
 from ...informers.factory import Factory
 from ...informers.informer import Informer
@@ -39,9 +40,10 @@ SHORTEST_SLEEP = 0.05
 class _Place:
     """One collection that is watched for peering objects: a resource, in one namespace or in all."""
 
-    def __init__(self, resource: Resource, namespace: str | None, informer: Informer) -> None:
+    def __init__(self, resource: Resource, namespace: str | None, name: str, informer: Informer) -> None:
         self.resource = resource
         self.namespace = namespace
+        self.name = name
         self.informer = informer
         self.tasks = Tasks(f"peering {resource!r} {namespace or ''}".rstrip())
         # Whether its first list has been judged, or has turned out not to come.
@@ -49,6 +51,10 @@ class _Place:
 
     def spot(self, obj: Object) -> Spot:
         return Spot(self.resource, obj.namespace)
+
+    def objects(self) -> list[Object]:
+        """The peering objects: servers that know no field selectors tell of others too."""
+        return [obj for obj in self.informer.store.values() if obj.name == self.name]
 
 
 class Peering:
@@ -192,8 +198,10 @@ class Peering:
         if not await self._is_allowed(resource, namespace):
             self._refused.add((resource, namespace))
             return
-        informer = self._factory.informer(resource, namespace, field_selector=f"metadata.name={self.options.name}")
-        place = self._places[resource, namespace] = _Place(resource, namespace, informer)
+        informer = self._factory.informer(
+            resource, namespace, field_selector=str(FieldRequirement("metadata.name", self.options.name))
+        )
+        place = self._places[resource, namespace] = _Place(resource, namespace, self.options.name, informer)
         place.is_known = is_known
         place.tasks.spawn(self._follow(place), name="records")
 
@@ -226,21 +234,22 @@ class Peering:
     async def _dismiss(self, key: tuple[Resource, str | None]) -> None:
         place = self._places.pop(key)
         await place.tasks.stop(1.0)
-        for obj in place.informer.store.values():
+        for obj in place.objects():
             self._forget(place, obj)
         await self._factory.release(place.informer)
 
     # What the records say.
 
     def _objects(self) -> dict[Spot, str]:
-        return {place.spot(obj): obj.uid for place in self._places.values() for obj in place.informer.store.values()}
+        return {place.spot(obj): obj.uid for place in self._places.values() for obj in place.objects()}
 
     async def _follow(self, place: _Place) -> None:
         async with place.informer.subscribe(name="peering") as subscription:
             place.tasks.spawn(self._await_list(place, subscription.synced), name="first list")
             async for batch in subscription:
                 for delta in batch:
-                    self._take(place, delta)
+                    if delta.object.name == place.name:
+                        self._take(place, delta)
                 self._decide()
 
     def _take(self, place: _Place, delta: Delta) -> None:
@@ -294,7 +303,7 @@ class Peering:
         """Leadership has turned: announce ourselves, or cease to; and tidy up what standbys left to us."""
         self._announcer.wake()
         for place in self._places.values():
-            for obj in place.informer.store.values():
+            for obj in place.objects():
                 self._look(place, obj)
         self._decide()
 
@@ -316,7 +325,7 @@ class Peering:
     def _expired(self) -> None:
         now = clock.now()
         for place in self._places.values():
-            for obj in place.informer.store.values():
+            for obj in place.objects():
                 verdict = self._verdicts.get(place.spot(obj))
                 if verdict is not None and verdict.until is not None and verdict.until <= now:
                     self._look(place, obj)
@@ -344,7 +353,7 @@ class Peering:
     def _look_for_lacking(self, namespaces: frozenset[str | None]) -> None:
         # Of what is not listed yet nobody knows that it is missing.
         found = [
-            (place.resource, place.namespace, not place.is_known or len(place.informer.store) > 0)
+            (place.resource, place.namespace, not place.is_known or bool(place.objects()))
             for place in self._places.values()
         ]
         before, self._lacking = self._lacking, lacking(found, namespaces)

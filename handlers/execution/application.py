@@ -27,7 +27,7 @@ from ...client.errors import (
 from ...client.objects import Object, is_older, without_bookkeeping
 from ...client.patches import PatchError, copy, json_diff, json_patch, pointer
 from ...client.resources import Resource
-from ...client.rest import Client, ListOptions, PatchKind
+from ...client.rest import Client, PatchKind
 from ..causation.diffs import unfulfilled
 from ..causation.fields import FieldPath
 from ..causation.patch import Patch, PatchFn, compose
@@ -110,7 +110,7 @@ class Writer:
         except Invalid as exc:
             if "metadata.uid" not in str(exc):
                 raise
-            self._vanished()
+            await self._missed(base, exc)
         except _Astray as exc:
             if self.astray is not None:
                 self.astray(exc.answer)
@@ -176,8 +176,11 @@ class Writer:
     def _vanished(self) -> None:
         self.logger.debug("Patching was skipped: the object does not exist anymore.")
 
-    async def _missed(self, base: Object, exc: NotFound) -> None:
-        """After a 404: say that the object vanished, unless it is still listed. Servers that are starting do not know their addresses yet."""
+    async def _missed(self, base: Object, exc: NotFound | Invalid) -> None:
+        """After a refusal that may mean so: say that the object vanished; raises the refusal if the object is still listed.
+
+        Servers that are starting do not know their addresses yet, and webhooks answer in words of their own.
+        """
         if await self.read(base) is not None:
             raise exc
         self._vanished()
@@ -249,9 +252,8 @@ class Writer:
         return found
 
     async def _find(self, base: Object, *, retry: bool = True) -> Object | None:
-        only = ListOptions(field_selector=f"metadata.name={base.name}")
-        page = await self.client.list_page(self.resource, base.namespace, only, retry=retry)
-        return next((obj for obj in page.items if obj.uid == base.uid), None)
+        found = await self.client.find(self.resource, base.name, base.namespace, retry=retry)
+        return found if found is not None and found.uid == base.uid else None
 
     async def newest(self, base: Object) -> Object | None:
         """The object as it is now, for handlers to see; None: it vanished.

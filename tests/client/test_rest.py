@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from hypothesis import given
@@ -333,3 +333,17 @@ async def test_cancellation_is_not_swallowed() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_an_object_is_found_by_a_list_of_its_name_and_of_no_other() -> None:
+    body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [pod("b"), pod("a")]}
+    async with talking(replies((200, body))) as (server, client):
+        found = await client.find(PODS, "a", "ns")
+        assert found is not None
+        assert found.name == "a"
+        assert await client.find(PODS, "a", "other") is None, "nor of the same name elsewhere"
+        assert await client.find(PODS, "c,d=e", "ns") is None
+        with pytest.raises(ValueError, match="no usable object name"):
+            await client.find(PODS, "", "ns")
+    asked = [parse_qs(urlsplit(seen.path).query)["fieldSelector"] for seen in server.seen]
+    assert asked == [["metadata.name=a"], ["metadata.name=a"], [r"metadata.name=c\,d\=e"]]

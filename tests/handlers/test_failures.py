@@ -559,6 +559,21 @@ async def test_a_404_of_an_object_that_is_listed_is_no_end_of_it(world: World, c
     assert calls.names == ["create"]
 
 
+async def test_a_refusal_that_names_the_uid_is_no_end_of_an_object_that_lives(world: World, calls: Calls) -> None:
+    """Policies and webhooks choose their words; that another object has the name is seen from the object itself."""
+
+    @ctl.on.create(KEX.plural, id="create")
+    async def create(**_: Any) -> None:
+        calls("create", {})
+
+    async with world.running():
+        text = "ValidatingAdmissionPolicy 'p' denied request: metadata.uid is not in the allowed set"
+        world.sandbox.faults.answer(422, "Invalid", text, match=world.own_patches(), times=1)
+        await world.create()
+        await world.handled()
+        assert calls.count("create") == 2, "what was refused for its content is done anew"
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "tries"), [(500, "InternalError", 5), (422, "Invalid", 1), (409, "Conflict", 5)]
 )
