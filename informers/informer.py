@@ -72,6 +72,7 @@ class Informer:
         self._subscriptions: dict[Subscription, None] = {}
         self._synced = asyncio.Event()
         self._writes = Writes()
+        self._holding: asyncio.TimerHandle | None = None
         self._waiting: list[Waiting] = []
         self._tasks: Tasks | None = None
         self.waits = 0
@@ -225,7 +226,8 @@ class Informer:
     def writing(self, key: Key) -> Iterator[None]:
         """While inside, an own write to this object is on its way: its deltas wait, until it is known which are echoes.
 
-        Call `overlay` with the answer before leaving.
+        Each waits for one second at the most; an echo that comes so long before the answer is news to everybody. Call `overlay` with
+        the answer before leaving.
         """
         name = (key[0], key[1])
         self._writes.begin(name)
@@ -290,10 +292,24 @@ class Informer:
     def changed(self, deltas: list[Delta]) -> None:
         """The watch has delivered changes."""
         if self._writes:
-            deltas = self._writes.hold(deltas)
+            loop = asyncio.get_running_loop()
+            deltas = self._writes.hold(deltas, loop.time())
+            self._await_held(loop)
         self._publish(deltas)
         if self._waiting:
             self._wake_readers()
+
+    def _await_held(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See to it that what is held back is told in time."""
+        due = self._writes.next_due
+        if due is not None and self._holding is None:
+            self._holding = loop.call_at(due, self._tell_held, loop)
+
+    def _tell_held(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._holding = None
+        # Timers may be early by the clock's resolution.
+        self._publish(self._writes.overdue(loop.time() + 0.001))
+        self._await_held(loop)
 
     def listed(self, changes: list[Delta], listing: Listing) -> None:
         """A list has taken the store's place."""
@@ -341,6 +357,8 @@ class Informer:
 
     async def stop(self) -> None:
         """Close the watch and all subscriptions. The store stays readable, as it was last."""
+        if self._holding is not None:
+            self._holding.cancel()
         for subscription in self.subscriptions:
             subscription.close()
         if self._tasks is not None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.client.endpoint import Access
+from ctl.client.errors import NotFound
 from ctl.client.objects import Object
 from ctl.client.patches import merge_patch
 from ctl.client.resources import Key, Resource
@@ -23,7 +24,7 @@ from ctl.controller.echoes import Wish
 from ctl.informers.deltas import Delta
 from ctl.informers.factory import Factory
 from ctl.informers.subscription import Subscription
-from ctl.sandbox import Sandbox
+from ctl.sandbox import Match, Sandbox
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 KEY = Key("default", "one")
@@ -150,6 +151,44 @@ async def world(sandbox: Sandbox) -> AsyncIterator[World]:
         yield found
         await built.stop(10)
         await factory.stop()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_request_that_takes_long_deafens_no_other_controller(world: World, method: str) -> None:
+    """Though it is sent again and again, for minutes."""
+    heard: list[tuple[float, Any]] = []
+    time = asyncio.get_running_loop().time
+
+    async def listen(key: Key, context: Context) -> None:
+        obj = context.cached.get("configmaps", key)
+        heard.append((time(), None if obj is None else obj.body()["data"]["a"]))
+
+    client = world.cached.client
+    listener = control("configmaps").named("listener").reconciles(listen).on(client, world.factory)
+    await listener.start()
+    await asyncio.sleep(5)
+    heard.clear()
+    world.sandbox.faults.delay(20, match=Match(method=method, user_agent="ctl/test"))
+    obj = world.cached.get("configmaps", KEY)
+    assert obj is not None
+    write = world.cached.delete("configmaps", obj) if method == "DELETE" else merge_something(world)
+    task = asyncio.create_task(write)
+    await asyncio.sleep(2)
+    began = time()
+    await world.user.patch(CONFIGMAPS, "one", "default", {"data": {"a": "2"}})
+    await asyncio.sleep(3)
+    await world.user.patch(CONFIGMAPS, "one", "default", {"metadata": {"finalizers": None}})
+    await world.user.delete(CONFIGMAPS, "one", "default")
+    await asyncio.sleep(3)
+    assert not task.done()
+    assert heard[0][1] == "2"
+    assert heard[-1][1] is None, "it has heard of the deletion"
+    assert heard[0][0] - began < 1.5
+    assert heard[-1][0] - began < 4.5
+    with contextlib.suppress(NotFound):
+        await task
+    await listener.stop(10)
 
 
 async def read(world: World) -> None:

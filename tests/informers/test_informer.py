@@ -367,11 +367,58 @@ async def test_an_echo_that_comes_before_the_answer_is_known_too() -> None:
             answer = await cluster.change("a", "own")
             await cluster.change("b", "foreign")
             await until(lambda: informer.store.resource_version > answer.resource_version)
-            await asyncio.sleep(1)
+            await asyncio.sleep(0.5)
             assert [delta.object.name for delta in cluster.mirror.seen] == ["a", "b", "b"], "only one object waits"
             informer.overlay(answer)
         await cluster.agreement()
         assert [(delta.object.name, delta.echo) for delta in cluster.mirror.seen[2:]] == [("b", False), ("a", True)]
+
+
+async def test_a_write_that_takes_long_deafens_nobody_for_longer_than_a_second() -> None:
+    async with following(STREAMED, "a", "b", "c") as cluster:
+        time, told = asyncio.get_running_loop().time, dict[str, float]()
+        cluster.informer.subscribe("other")  # somebody else's, who may be slow
+        with cluster.informer.writing(Key("default", "a")), cluster.informer.writing(Key("default", "b")):
+            for change in range(3):
+                began = time()
+                obj = await cluster.change("a", f"foreign {change}")
+                await until(lambda: cluster.mirror.seen[-1].object.resource_version == obj.resource_version)  # noqa: B023
+                told[f"change {change}"] = time() - began
+                await asyncio.sleep(0.3)
+            began = time()
+            await cluster.delete("b")
+            await until(lambda: cluster.mirror.seen[-1].kind is DeltaKind.DELETED)
+            told["deletion"] = time() - began
+            await cluster.change("c", "foreign")
+            own = await cluster.change("a", "own")
+            await asyncio.sleep(0.5)
+            cluster.informer.overlay(own)
+        await cluster.agreement()
+        assert max(told.values()) < 1.1, told
+        live = [delta for delta in cluster.mirror.seen if not delta.initial]
+        assert [(delta.object.name, delta.kind.name, delta.echo) for delta in live] == [
+            *[("a", "UPDATED", False)] * 3,
+            ("b", "DELETED", False),
+            ("c", "UPDATED", False),
+            ("a", "UPDATED", True),
+        ], "and an echo that comes with its answer is one, however long the write took"
+
+
+async def test_writes_that_follow_one_another_without_a_pause_deafen_nobody_either() -> None:
+    async with following(STREAMED, "a") as cluster, asyncio.TaskGroup() as group:
+
+        async def write(delay: float) -> None:
+            await asyncio.sleep(delay)
+            with cluster.informer.writing(Key("default", "a")):
+                await asyncio.sleep(0.9)
+
+        for number in range(40):
+            group.create_task(write(number * 0.5))
+        await asyncio.sleep(2)
+        began = asyncio.get_running_loop().time()
+        await cluster.delete("a")
+        await until(lambda: cluster.mirror.seen[-1].kind is DeltaKind.DELETED)
+        assert asyncio.get_running_loop().time() - began < 1.1
 
 
 async def test_an_own_deletion_hides_the_object_at_once() -> None:
