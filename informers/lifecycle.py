@@ -7,6 +7,9 @@ is a failure that is noticed. The flow:
        ^                                 |
        +--- the version is too old, or from a future that never was (410, 504 ResourceVersionTooLarge)
 
+An expired version leads to a new list at once. Where what was just listed has expired already, the pauses before the next lists
+begin at a tenth of a second and grow slowly: a server that ends its history for some seconds is caught up with soon after.
+
 A watch that ends, breaks, stalls or is refused is opened again from the same version. Whatever fails is tried again for
 ever, after a growing, jittered delay; what fails for a reason that only people can mend (no such resource, no such right)
 is called parked, and may be tried at once when somebody knows more (`retry_now`).
@@ -21,6 +24,7 @@ from typing import TypeAlias
 
 from ..client.errors import APIError, BadRequest, Forbidden, Gone, Invalid, MethodNotAllowed, NotFound, StreamBroken
 from ..client.objects import version_order
+from ..runtime.backoff import Backoff, Delays
 from .cadence import Cadence
 from .settings import InformerSettings
 
@@ -32,6 +36,9 @@ UNENDED = 2
 """How many streamed lists in a row may come to no end before the server is taken for one that has none, and is listed in pages for good."""
 FLEETING = 0.1
 """The pause after the second watch in a row that brings something and ends at once; it doubles with each one more."""
+EXPIRY = Backoff(initial=0.1, factor=1.25, cap=30.0, jitter=0.25)
+"""The pauses before a list where the last one has expired at once. By its factor a pause is a quarter of the time that the trouble has
+lasted, more or less. (client-go has one sequence for everything: from 0.8 s, doubling.)"""
 SILENT = 2
 """How many watches in a row may say nothing at all before the server is asked whether it is where we think it is."""
 
@@ -112,6 +119,7 @@ class Lifecycle:
         """From where to watch."""
         self.cadence = Cadence(settings.silence_limit)
         self._delays = settings.backoff.start()
+        self._expiries = EXPIRY.start()
         self._delay: float | None = None
         self._streams = settings.stream_lists
         self._pages_next = False
@@ -288,8 +296,9 @@ class Lifecycle:
             hopeless = self._synced_at is not None and now - self._synced_at < self._settings.short_watch
         self._expire()
         if hopeless:
-            self._back_off(now, random, error)
+            self._back_off(now, random, error, self._expiries if isinstance(error, Gone) else None)
         else:
+            self._expiries.reset()
             self._recovered(Phase.EXPIRED, now)
 
     def _expire(self) -> None:
@@ -351,8 +360,8 @@ class Lifecycle:
         if pause > 0:
             self._delay = pause
 
-    def _back_off(self, now: float, random: float, error: Exception) -> None:
-        delay = self._delays.next(now, random)
+    def _back_off(self, now: float, random: float, error: Exception, delays: Delays | None = None) -> None:
+        delay = (delays or self._delays).next(now, random)
         # What a server may ask for has an end, and being deaf longer than a silent watch would be is too much to ask.
         asked = min(error.retry_after or 0.0, self.cadence.cap) if isinstance(error, APIError) else 0.0
         # Who says when to come again is taken at the word, more or less: the delays grow for those who say nothing.
@@ -367,6 +376,7 @@ class Lifecycle:
     def retry_now(self) -> None:
         """What was in the way may be gone: the delays begin anew, and the one to come is not waited for."""
         self._delays.reset()
+        self._expiries.reset()
         if self._delay is not None:
             self._delay = 0.0
 

@@ -195,6 +195,29 @@ async def test_an_expired_version_is_listed_anew_and_only_the_eager_hear_of_what
         await task
 
 
+@pytest.mark.parametrize("settings", [STREAMED, PAGED], ids=["streamed", "pages"])
+async def test_a_410_right_after_a_list_leads_to_a_new_list_within_half_a_second(settings: InformerSettings) -> None:
+    async with following(settings, "a") as cluster:
+        await until(lambda: bool(cluster.sandbox.watchers), 1.0)
+        cluster.sandbox.faults.fail_watches(WATCHES)
+        await until(lambda: cluster.informer.metrics.expired == 1, 1.0)
+        await until(lambda: cluster.informer.metrics.lists == 2, 0.5)
+        await cluster.agreement(0.5)
+
+
+@pytest.mark.parametrize("settings", [STREAMED, PAGED], ids=["streamed", "pages"])
+async def test_after_the_last_410_of_a_series_all_is_well_within_one_and_a_half_seconds(
+    settings: InformerSettings,
+) -> None:
+    async with following(settings, "a") as cluster:
+        end = asyncio.get_running_loop().time() + 5.0
+        while asyncio.get_running_loop().time() < end:
+            cluster.sandbox.faults.fail_watches(WATCHES)
+            await asyncio.sleep(0.01)
+        assert 5 <= cluster.informer.metrics.lists <= 15, "they back off from the second one on"
+        await until(lambda: cluster.informer.state.phase is Phase.WATCHING and bool(cluster.sandbox.watchers), 1.5)
+
+
 async def test_an_error_event_concerns_one_reflector_and_is_tried_again() -> None:
     async with following(STREAMED, "a") as cluster:
         other = cluster.factory.informer(SECRETS)
