@@ -94,6 +94,24 @@ class Access:
     """Where this came from, for messages: a context of a file, the pod's account, a login handler."""
     session: Any = field(default=None, repr=False, compare=False)
     """A ready HTTP session to use as it is, for every channel, with whatever login it brings along."""
+    loader: "AccessLoader | None" = field(default=None, init=False, repr=False, compare=False)
+    """Who read this, and can read it anew; a copy that was changed (`dataclasses.replace`) has none."""
+
+
+class AccessLoader(Protocol):
+    """Files that say how to reach a server. May be asked from any thread."""
+
+    @property
+    def current(self) -> Access:
+        """The access as it was read last."""
+        ...
+
+    def reload(self) -> Access:
+        """Read the files now if they have changed since the last time; gives the current access, the very same if it is as before.
+
+        Called when the current one does not work. Never raises: files that cannot be used are looked at again when they change.
+        """
+        ...
 
 
 class AccessSource(Protocol):
@@ -116,14 +134,15 @@ class AccessSource(Protocol):
 
 
 @dataclass(frozen=True)
-class FixedAccess:
-    """The source that has one access and no other."""
+class GivenAccess:
+    """The source that has one access, as it was given or as its loader has read it last."""
 
-    only: Access
+    given: Access
 
     async def access(self) -> Access:
         """The one."""
-        return self.only
+        loader = self.given.loader
+        return self.given if loader is None else loader.current
 
     async def refused(self, access: Access) -> None:
-        """There is no other."""
+        """There is no other; the client has asked the loader already."""

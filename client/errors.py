@@ -252,6 +252,8 @@ class RequestError(Exception):
         super().__init__(message)
         self.sent = sent
         self.retriable = retriable
+        self.began: float | None = None
+        """When the request was begun, in the time of the client's loop; None: not known."""
 
 
 class LostAnswer(RequestError):

@@ -1,6 +1,6 @@
 """The verbs of the API, over one client."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from .calls import JSON, Call, PatchKind, accepting, encode, is_create_repeatable, query
-from .endpoint import Access, AccessSource, FixedAccess
+from .endpoint import Access, AccessSource, GivenAccess
 from .errors import APIError, Expired, NotFound, RequestError, StreamBroken, is_outcome_unknown
 from .fence import Crossing, Fence
 from .lists import ListOptions, ListPage, decode_page
@@ -55,7 +55,7 @@ class Client:
         *,
         fence: Fence | None = None,
     ) -> None:
-        self._source = FixedAccess(access) if isinstance(access, Access) else access
+        self._source = GivenAccess(access) if isinstance(access, Access) else access
         self.settings = settings
         self.fence = fence
         self.metrics = ClientMetrics()
@@ -75,6 +75,20 @@ class Client:
     async def room(self, seconds: float) -> None:
         """Wait while more requests are on their way than keep the connections busy (four for each), at most so many seconds."""
         await self._sender.crowd.room(seconds)
+
+    def when_back(self, error: BaseException, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have a callback called once when an outage that this error belongs to is over: the server answers, and lets us in.
+
+        An error that concerns one request only, such as a refusal, belongs to none, and nothing is called. While somebody waits so,
+        `GET /readyz` is asked once in one to two seconds, for all of them together; the calls are spread over a second, by chance. A
+        server that is seen to answer from the first question on was not away, and nothing is called either. Call what is
+        given back to wait no longer.
+        """
+        return self._sender.outage.when_over(error, callback)
+
+    async def sleep(self, seconds: float, error: BaseException | None) -> None:
+        """Sleep so long after an error, or until `when_back` would call."""
+        await self._sender.outage.sleep(seconds, error)
 
     @property
     def default_namespace(self) -> str | None:

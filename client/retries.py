@@ -52,6 +52,10 @@ class Run:
             return asked
         return max(float(pause), asked or 0.0)
 
+    def is_asked(self, error: BaseException) -> bool:
+        """Whether the server has said when to come again and is to be taken at its word."""
+        return isinstance(error, APIError) and error.retry_after is not None and self._settings.enforce_retry_after
+
     def stop(self, state: tenacity.RetryCallState) -> bool:
         """Whether the pauses are used up, or the server asked for a pause longer than a request may take."""
         if self._exhausted:

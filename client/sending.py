@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 import tenacity
@@ -13,6 +13,7 @@ from .endpoint import Access, AccessSource, Grant
 from .errors import APIError, LostAnswer, RequestError, is_outcome_unknown
 from .fence import Crossing, NotLeading
 from .metrics import ClientMetrics
+from .outage import PROBE_TIMEOUT, Outage
 from .ratelimit import Bucket
 from .retries import Run, refusal
 from .settings import ClientSettings
@@ -46,13 +47,15 @@ class Sender:
         self._source = source
         self._settings = settings
         self._metrics = metrics
-        self._transport = Transport(settings, metrics)
+        self.outage = Outage(self._probe)
+        self._transport = Transport(settings, metrics, self.outage)
         self._bucket = Bucket(settings.qps, settings.bucket_size()) if settings.qps is not None else None
         self._renewing = asyncio.Lock()
         self.crowd = Crowd(settings.connections)
 
     async def close(self) -> None:
         """Close the connections."""
+        self.outage.close()
         await self._transport.close()
 
     async def send(self, call: Call, crossing: Crossing | None = None) -> bytes:
@@ -80,6 +83,7 @@ class Sender:
     async def _retry(self, run: Run, first: Exception) -> bytes:
         """Go on after a first failure. (The retrying library costs a third of a request, so it is not asked before.)"""
         failures = [first]
+        last: list[BaseException] = []
 
         async def attempt() -> bytes:
             if failures:
@@ -90,13 +94,17 @@ class Sender:
             error = state.outcome.exception() if state.outcome is not None else None
             self._metrics.count_retry(error.code if isinstance(error, APIError) else None, run.call.method)
             run.log_retry(state)
+            last[:] = [error] if error is not None and not run.is_asked(error) else []
+
+        async def sleep(seconds: float) -> None:
+            await self.outage.sleep(seconds, last[0] if last else None)
 
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(run.may_retry),
             wait=run.wait,
             stop=run.stop,
             before_sleep=note,
-            sleep=asyncio.sleep,
+            sleep=sleep,
             reraise=True,
         )
         return await retrying(attempt)
@@ -119,21 +127,36 @@ class Sender:
                 ) from error
             raise
 
-    async def _exchange(self, run: Run) -> bytes:
+    async def _probe(self) -> None:
+        """See whether the server answers and lets us in, whatever it says else. Raises what shows that it does not."""
+        call = Call("GET", "/readyz", timeout=PROBE_TIMEOUT, channel="renewal")
+        try:
+            await self._exchange(Run(call, self._settings), _Refusals(same=self._settings.refused_retries))
+        except APIError as error:
+            if not _is_up(error.code):
+                raise
+
+    async def _exchange(self, run: Run, refusals: _Refusals | None = None) -> bytes:
         call, crossing = run.call, run.crossing
         request = self._request(call, call.channel)
         if crossing is not None:
             request.check = crossing.check
-        entry, refusals = await self._enter(), _Refusals()
+        entry, refusals = await self._enter(), refusals or _Refusals()
         while True:
+            began = _time()
             self.crowd.enter()
             try:
                 await self._throttle(call.channel)
                 if crossing is not None:
                     crossing.check()
                 answer = await self._transport.send(request, entry.access, entry.grant)
+            except RequestError as error:
+                entry = await self._detour(entry, began, error)
+                continue
             finally:
                 self.crowd.leave()
+            if self.outage.lasts and _is_up(answer.status):
+                self.outage.end()
             if 200 <= answer.status < 300:
                 return answer.body
             fresh = await self._reenter(entry, refusals) if answer.status == 401 else None
@@ -149,7 +172,16 @@ class Sender:
         entry, refusals = await self._enter(), _Refusals()
         while True:
             await self._throttle("watch")
-            async with self._transport.open(request, entry.access, entry.grant) as stream:
+            began = _time()
+            async with AsyncExitStack() as stack:
+                try:
+                    opening = self._transport.open(request, entry.access, entry.grant)
+                    stream = await stack.enter_async_context(opening)
+                except RequestError as error:
+                    entry = await self._detour(entry, began, error)
+                    continue
+                if self.outage.lasts and _is_up(stream.status):
+                    self.outage.end()
                 if 200 <= stream.status < 300:
                     yield stream
                     return
@@ -171,6 +203,21 @@ class Sender:
         access = await self._source.access()
         return _Pass(access, await access.credentials.grant(period=self._settings.credentials_period))
 
+    async def _detour(self, entry: _Pass, began: float, error: RequestError) -> _Pass:
+        """After no answer: what to try next at once.
+
+        Raises the error when there is no other way and the server was not found to be back meanwhile, or when the request may have been applied.
+        """
+        error.began = began
+        if (self._look_again(entry.access) or self.outage.is_over_since(began)) and not error.sent:
+            return await self._enter()
+        raise error
+
+    def _look_again(self, access: Access) -> bool:
+        """Something is wrong: see whether what it depends on was written anew; tells whether there is another access."""
+        self._transport.look_again()
+        return access.loader is not None and access.loader.reload() is not access
+
     async def _reenter(self, entry: _Pass, refusals: _Refusals) -> _Pass | None:
         """After a 401: what to try next, or None when nothing is left to try."""
         self._metrics.refusals += 1
@@ -180,6 +227,8 @@ class Sender:
         async with self._renewing:
             # Many requests are refused with one token: the first renews it, the others find it renewed.
             fresh = await self._enter()
+            if fresh == entry and self._look_again(entry.access):
+                fresh = await self._enter()
             if fresh == entry and await entry.access.credentials.renew(entry.grant) == entry.grant:
                 await self._source.refused(entry.access)
             fresh = await self._enter()
@@ -195,11 +244,20 @@ class Sender:
     async def _throttle(self, channel: Channel) -> None:
         if self._bucket is None or channel == "renewal":
             return
-        delay = self._bucket.reserve(asyncio.get_running_loop().time())
+        delay = self._bucket.reserve(_time())
         if delay > 0:
             self._metrics.throttled += 1
             self._metrics.throttled_seconds += delay
             await asyncio.sleep(delay)
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _is_up(code: int) -> bool:
+    """Whether an answer shows that the server works and lets us in."""
+    return code < 500 and code != 401
 
 
 def _refused(code: int, headers: Mapping[str, str], body: bytes, call: Call, access: Access) -> APIError:

@@ -23,6 +23,7 @@ from yarl import URL
 from .endpoint import Access, Grant
 from .errors import AccessError, RequestError, StreamStalled
 from .metrics import ClientMetrics
+from .outage import Outage
 from .route import READ_BUFFER, Route, completed, drop
 from .settings import ClientSettings
 from .tls import Contexts
@@ -32,6 +33,9 @@ Channel = Literal["request", "watch", "renewal"]
 
 KEEPALIVE = 30.0
 """How long an idle connection is kept: shorter than servers (90 s) and load balancers (60 s) keep it."""
+
+SLOW_DIAL = 2.5
+"""After so many seconds without a connection it is looked whether there is an outage."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -151,9 +155,27 @@ class _Connector(aiohttp.TCPConnector):
     What the server has said without being asked, over a connection that was idle, is the answer to no request.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, outage: Outage, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._outage = outage
         self._used: WeakSet[ResponseHandler] = WeakSet()
+
+    async def _create_connection(self, *args: Any, **kwargs: Any) -> ResponseHandler:
+        # The system repeats what gets no answer ever more rarely, at last once a minute: it is begun anew when an outage is over.
+        async with asyncio.timeout(None) as dial:
+            forget: list[Callable[[], None]] = []
+
+            def wait() -> None:
+                error = RequestError("There is no connection yet.")
+                forget.append(self._outage.when_over(error, lambda: dial.reschedule(0.0)))
+
+            timer = asyncio.get_running_loop().call_later(SLOW_DIAL, wait)
+            try:
+                return await super()._create_connection(*args, **kwargs)
+            finally:
+                timer.cancel()
+                for each in forget:
+                    each()
 
     async def connect(self, *args: Any, **kwargs: Any) -> Connection:
         connection = await super().connect(*args, **kwargs)
@@ -177,8 +199,9 @@ class _Connector(aiohttp.TCPConnector):
 class Transport:
     """The connections of one client. Belongs to the loop on which it is first used; `close` it there."""
 
-    def __init__(self, settings: ClientSettings, metrics: ClientMetrics) -> None:
+    def __init__(self, settings: ClientSettings, metrics: ClientMetrics, outage: Outage) -> None:
         self._settings = settings
+        self._outage = outage
         self._metrics = metrics
         self._contexts = Contexts(settings.credentials_period)
         # Requests wait here and not for the library's connections, which would tell of each step, and search twice in the end.
@@ -195,6 +218,10 @@ class Transport:
         self._sessions.clear()
         for session in sessions:
             await session.close()
+
+    def look_again(self) -> None:
+        """Certificates that come from files are looked at again at the next request, whenever that was done last."""
+        self._contexts.look_again()
 
     async def send(self, request: Request, access: Access, grant: Grant) -> Answer:
         """One exchange. Raises RequestError when no complete answer came, AccessError when none can be asked for."""
@@ -315,7 +342,7 @@ class Transport:
         session = self._sessions.get(channel)
         if session is None:
             session = self._sessions[channel] = aiohttp.ClientSession(
-                connector=_Connector(limit=0, keepalive_timeout=KEEPALIVE),
+                connector=_Connector(self._outage, limit=0, keepalive_timeout=KEEPALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=READ_BUFFER,
             )

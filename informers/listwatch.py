@@ -1,6 +1,6 @@
 """What a reflector needs from the API: one page of a list, and a watch."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -34,6 +34,10 @@ class ListWatch(Protocol):
 
     def watch(self, options: WatchOptions) -> AbstractAsyncContextManager[EventStream]:
         """Open a watch; leaving the context closes it."""
+        ...
+
+    def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have a callback called once when the server is back, if an error was everybody's; what is given back ends that."""
         ...
 
 
@@ -88,3 +92,7 @@ class RestListWatch:
             accept=self._accept,
         )
         return self._client.watch(self._resource, chosen.namespace, options)
+
+    def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
+        """As `Client.when_back`."""
+        return self._client.when_back(error, callback)

@@ -131,11 +131,16 @@ class Reflector:
 
     async def _wait(self, seconds: float) -> None:
         self._nudged.clear()
+        error = self.lifecycle.error
+        forget = self._source.when_back(error, self.retry_now) if error is not None else None
         try:
             async with asyncio.timeout(seconds):
                 await self._nudged.wait()
         except TimeoutError:
             return
+        finally:
+            if forget is not None:
+                forget()
 
     # Lists.
 

@@ -106,6 +106,7 @@ class LeaseObject:
         )
         time = asyncio.get_running_loop().time
         while True:
+            failure: Exception | None = None
             try:
                 async with self._client.watch(LEASES, self.which.namespace, options) as stream:
                     async for events in stream:
@@ -115,10 +116,12 @@ class LeaseObject:
                 _logger.info("Leases may not be watched; they are read every %s s.", retry_period)
                 return
             except (APIError, RequestError) as error:
+                failure = error
                 _logger.debug("The watch of the lease ended: %r", error)
             except Exception as error:
+                failure = error
                 _logger.debug("The watch of the lease failed: %r", error, exc_info=error)
-            await asyncio.sleep(delays.next(time(), random.random()))
+            await self._client.sleep(delays.next(time(), random.random()), failure)
 
     def _tell(self, kind: str, lease: Object, changed: Callable[[Record | None], None]) -> None:
         if lease.name != self.which.name:

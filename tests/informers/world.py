@@ -170,6 +170,9 @@ class Source:
             self._tokens[token] = (version, rest)
         return ListPage(page, str(version), token, len(rest), 10 * len(page))
 
+    def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
     def _refuse(self) -> None:
         if self.refusals:
             raise self.refusals.popleft()

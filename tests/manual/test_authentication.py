@@ -1,5 +1,6 @@
 """The page on authentication: login handlers, what they give, and how long it lasts."""
 
+import asyncio
 import datetime as dt
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.client.credentials import bearer
+from ctl.client.endpoint import Access, Constant
+from ctl.client.rest import Client
 from ctl.sandbox import Match, SandboxSettings
 
 from ..handlers.world import KEX, Calls, World, a_world, rest
@@ -164,11 +168,44 @@ async def test_refused_credentials_are_asked_for_anew_and_the_same_again_are_no_
         world.sandbox.faults.cut_watches(Match(user_agent="ctl/"))
         await rest(600)
         assert not running.task.done()
-        # Neither a flood of logins nor silence: one in five seconds or so; the pauses are random.
-        assert 3 <= calls.count("login") <= 240
+        # Neither a flood of logins nor silence: one in two or three seconds.
+        assert 100 <= calls.count("login") <= 400
         world.sandbox.take_tokens({"user", "ours"})
-        await rest(60)
+        await rest(5)
         await works(world, calls, "two")
+
+
+@pytest.mark.parametrize("seconds", [0, 10])
+async def test_many_requests_that_need_a_login_share_one(world: World, calls: Calls, seconds: float) -> None:
+    """Also one that comes to nothing: each asks again, and nobody asks the handlers for each of them."""
+    token, closed_until = "ours", 0.0
+
+    @ctl.on.login(errors=ctl.ErrorsMode.PERMANENT)
+    async def login(**_: Any) -> ctl.ConnectionInfo:
+        calls("login", {})
+        if asyncio.get_running_loop().time() < closed_until:
+            raise OSError("the vault is closed")
+        return ctl.ConnectionInfo(server=world.sandbox.url, token=token)
+
+    @ctl.on.update(KEX.plural)
+    async def update(patch: ctl.Patch, **_: Any) -> None:
+        patch.status["seen"] = True
+
+    user = Client(Access(world.sandbox.url, credentials=Constant(bearer("user"))))
+    async with user, world.running(access=None):
+        for number in range(100):
+            metadata = {"name": f"o{number}", "namespace": "default"}
+            world.sandbox.create({"apiVersion": KEX.api_version, "kind": KEX.kind, "metadata": metadata, "spec": {}})
+        await rest(5)
+        for number in range(100):
+            await user.patch(KEX, f"o{number}", "default", {"spec": {"field": number}})
+        token, closed_until = "new", asyncio.get_running_loop().time() + seconds
+        world.sandbox.take_tokens({"user", "new"})
+        world.sandbox.faults.cut_watches(Match(user_agent="ctl/"))
+        await rest(60 if seconds else 5)
+        objects = await user.list(KEX)
+        assert all((obj.body().get("status") or {}).get("seen") for obj in objects)
+    assert calls.count("login") <= (10 if seconds else 2)
 
 
 @pytest.fixture
