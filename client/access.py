@@ -1,6 +1,8 @@
 """The way to the server is found in kubeconfig files or in the pod."""
 
+import logging
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from .kubeconfig import Document, Kubeconfig, Selection, User
 
 __all__ = ["Access", "load_access", "read_kubeconfig"]
 
+logger = logging.getLogger(__name__)
+
 HOME_CONFIG = Path("~/.kube/config")
 _REFRESHING_PROVIDERS = frozenset({"oidc", "gcp"})
 
@@ -24,11 +28,14 @@ def load_access(kubeconfig: str | Path | None = None, context: str | None = None
     A given `kubeconfig` (one file, or several as in $KUBECONFIG), else $KUBECONFIG, else the service account of the pod
     unless a context is asked for, else `~/.kube/config`. Nothing is sent; exec plugins do not run yet. Reads small files
     on the caller's thread. Raises AccessError with one sentence on what is missing or broken.
+
+    When the server refuses the credentials or cannot be reached, clients look whether the kubeconfig has been written anew since,
+    and go on by what the same context says then.
     """
     listed = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG", "")
     if listed.strip(os.pathsep + " "):
         source = "The given kubeconfig" if kubeconfig is not None else "$KUBECONFIG"
-        return _from_kubeconfig(_existing(listed, source), context)
+        return _Kubeconfig(_existing(listed, source), context).current
     if context is None and is_in_cluster():
         return incluster_access()
     home = HOME_CONFIG.expanduser()
@@ -37,7 +44,7 @@ def load_access(kubeconfig: str | Path | None = None, context: str | None = None
             f"No way to a Kubernetes server was found: $KUBECONFIG is not set, {home} does not exist, and there is no "
             "service account mounted. Set KUBECONFIG to a file, or run in a pod."
         )
-    return _from_kubeconfig([home], context)
+    return _Kubeconfig([home], context).current
 
 
 def read_kubeconfig(paths: list[Path]) -> Kubeconfig:
@@ -76,17 +83,59 @@ def _parse(path: Path) -> dict[str, Any]:
     return content
 
 
-def _from_kubeconfig(paths: list[Path], context: str | None) -> Access:
-    selection = read_kubeconfig(paths).select(context)
-    return Access(
-        server=server_url(selection.server),
-        tls=selection.tls,
-        credentials=_credentials(selection, paths),
-        default_namespace=selection.namespace,
-        proxy=selection.proxy,
-        compression=selection.compression,
-        origin=selection.origin,
-    )
+class _Kubeconfig:
+    """The loader of an access: files, and the context that was the current one, or was asked for, at the beginning."""
+
+    def __init__(self, paths: list[Path], context: str | None) -> None:
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._stamps = self._look()
+        self._selection = read_kubeconfig(paths).select(context)
+        self.current = self._access(self._selection, _credentials(self._selection, paths))
+
+    def reload(self) -> Access:
+        with self._lock:
+            stamps = self._look()
+            if stamps != self._stamps:
+                self._stamps = stamps
+                try:
+                    self._take(read_kubeconfig(self._paths).select(self._selection.context))
+                except AccessError as error:
+                    logger.warning("The kubeconfig has changed, and cannot be used: %s", error)
+            return self.current
+
+    def _take(self, selection: Selection) -> None:
+        if selection == self._selection:
+            return
+        credentials = self.current.credentials
+        if selection.user != self._selection.user:
+            credentials = _credentials(selection, self._paths)
+        self._selection, self.current = selection, self._access(selection, credentials)
+        logger.info("The kubeconfig has changed: requests go on by the %s as it is now.", selection.origin)
+
+    def _access(self, selection: Selection, credentials: Credentials) -> Access:
+        access = Access(
+            server=server_url(selection.server),
+            tls=selection.tls,
+            credentials=credentials,
+            default_namespace=selection.namespace,
+            proxy=selection.proxy,
+            compression=selection.compression,
+            origin=selection.origin,
+        )
+        object.__setattr__(access, "loader", self)
+        return access
+
+    def _look(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(_stamp(path) for path in self._paths)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _credentials(selection: Selection, paths: list[Path]) -> Credentials:

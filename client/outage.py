@@ -39,12 +39,12 @@ class Outage:
         self._breadth = SPREAD.initial
         self._closed = False
 
-    def when_over(self, error: BaseException, callback: Callable[[], None]) -> Callable[[], None]:
+    def when_over(self, error: BaseException | None, callback: Callable[[], None]) -> Callable[[], None]:
         """Have a callback called once, when an outage that this error belongs to is over; call what is given back to wait no longer.
 
-        For an error that concerns one request only nothing is called.
+        For an error that concerns one request only nothing is called. None stands for a request that has no connection yet.
         """
-        if self._closed or not _concerns_all(error):
+        if self._closed or (error is not None and not _concerns_all(error)):
             return lambda: None
         ticket = object()
         self._waiting[ticket] = callback

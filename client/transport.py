@@ -166,8 +166,7 @@ class _Connector(aiohttp.TCPConnector):
             forget: list[Callable[[], None]] = []
 
             def wait() -> None:
-                error = RequestError("There is no connection yet.")
-                forget.append(self._outage.when_over(error, lambda: dial.reschedule(0.0)))
+                forget.append(self._outage.when_over(None, lambda: dial.reschedule(0.0)))
 
             timer = asyncio.get_running_loop().call_later(SLOW_DIAL, wait)
             try:

@@ -1,10 +1,11 @@
 """What a reflector needs from the API: one page of a list, and a watch."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from ..client.errors import Expired
 from ..client.lists import ListOptions, ListPage
 from ..client.resources import Resource
 from ..client.rest import Client
@@ -60,7 +61,8 @@ class RestListWatch:
     """The objects of a resource, asked from an API server.
 
     Pages are asked without the client's own retries: when to try again is the reflector's decision. `accept` is the media type
-    to ask for; None: plain JSON.
+    to ask for; None: plain JSON. Versions are one server's: when the client has come to another (a kubeconfig was written anew), a
+    watch ends as Expired.
     """
 
     def __init__(self, client: Client, resource: Resource, selection: Selection, accept: str | None = None) -> None:
@@ -68,6 +70,12 @@ class RestListWatch:
         self._resource = resource
         self._selection = selection
         self._accept = accept
+        # The server that the list came from.
+        self._listed: object = None
+
+    async def _server(self) -> object:
+        access = await self._client.access()
+        return access.server, access.tls.ca_data, access.tls.ca_file
 
     async def list_page(self, options: ListOptions) -> ListPage:
         """One page."""
@@ -79,9 +87,12 @@ class RestListWatch:
             shard_selector=chosen.shard_selector,
             accept=self._accept,
         )
+        if options.continue_token is None:
+            self._listed = await self._server()
         return await self._client.list_page(self._resource, chosen.namespace, options, retry=False)
 
-    def watch(self, options: WatchOptions) -> AbstractAsyncContextManager[EventStream]:
+    @asynccontextmanager
+    async def watch(self, options: WatchOptions) -> AsyncIterator[EventStream]:
         """Open a watch."""
         chosen = self._selection
         options = replace(
@@ -91,7 +102,12 @@ class RestListWatch:
             shard_selector=chosen.shard_selector,
             accept=self._accept,
         )
-        return self._client.watch(self._resource, chosen.namespace, options)
+        if options.send_initial_events:
+            self._listed = await self._server()
+        async with self._client.watch(self._resource, chosen.namespace, options) as stream:
+            if await self._server() != self._listed:
+                raise Expired(410, {"message": "the server is another one than the list came from"})
+            yield stream
 
     def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
         """As `Client.when_back`."""

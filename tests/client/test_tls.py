@@ -1,6 +1,7 @@
 """Real handshakes with certificates made for the test."""
 
 import asyncio
+import base64
 import ipaddress
 import ssl
 import tempfile
@@ -19,11 +20,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ctl.client.access import load_access
 from ctl.client.endpoint import TLS, Access, Constant, Grant
-from ctl.client.errors import AccessError, RequestError
+from ctl.client.errors import AccessError, RequestError, Unauthorized
 from ctl.client.rest import Client
 
-from .wireserver import PODS, QUICK, Seen, Wire, pod, serving
+from .wireserver import PODS, QUICK, Seen, Wire, pod, serving, status
 
 
 @dataclass
@@ -254,3 +256,56 @@ async def test_a_silent_server_does_not_hold_a_connection_that_is_given_up(tmp_p
 async def test_unusable_certificates_are_one_clear_message(tls: TLS, message: str) -> None:
     with pytest.raises(AccessError, match=message):
         await ask(Access("https://127.0.0.1:1", tls, origin="context 'x'"))
+
+
+def kubeconfig(path: Path, server: str, cluster: str, user: str = "{}") -> Path:
+    path.write_text(
+        f"current-context: x\nclusters: [{{name: c, cluster: {{server: '{server}', {cluster}}}}}]\n"
+        f"users: [{{name: u, user: {user}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n"
+    )
+    return path
+
+
+def base64_of(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
+
+
+async def test_a_new_authority_in_the_kubeconfig_is_used_by_the_request_that_needs_it(tmp_path: Path) -> None:
+    async with serving(who, server_context(tmp_path)) as server:
+        path = kubeconfig(tmp_path / "config", server.url, f"certificate-authority-data: {base64_of(OTHER.pem)}")
+        async with Client(load_access(path), replace(QUICK, error_backoffs=())) as client:
+            with pytest.raises(RequestError, match="no trusted connection"):
+                await client.get(PODS, "a", "ns")
+            kubeconfig(path, server.url, f"certificate-authority-data: {base64_of(CA.pem)}")
+            assert (await client.replace(PODS, pod(), namespace="ns", name="a")).name == "anonymous"
+
+
+async def test_an_authority_whose_file_was_replaced_is_looked_at_when_it_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(OTHER.pem)
+    async with serving(who, server_context(tmp_path)) as server:
+        path = kubeconfig(tmp_path / "config", server.url, "certificate-authority: ca.pem")
+        async with Client(load_access(path), replace(QUICK, error_backoffs=())) as client:
+            with pytest.raises(RequestError, match="no trusted connection"):
+                await client.get(PODS, "a", "ns")
+            (tmp_path / "ca.pem").write_bytes(CA.pem)
+            assert (await client.get(PODS, "a", "ns")).name == "anonymous"
+
+
+async def test_a_new_client_certificate_in_the_kubeconfig_is_used_after_a_401(tmp_path: Path) -> None:
+    async def only_me(seen: Seen, wire: Wire) -> None:
+        certificate = wire.writer.get_extra_info("peercert") or {}
+        subject = dict(item[0] for item in certificate.get("subject", ()))
+        is_me = subject.get("commonName") == "me"
+        await wire.reply(*(200, pod("me")) if is_me else (401, status(401, "Unauthorized", "Unauthorized")))
+
+    def user(pair: Pair) -> str:
+        return f"{{client-certificate-data: {base64_of(pair.pem)}, client-key-data: {base64_of(pair.key_pem)}}}"
+
+    ca = f"certificate-authority-data: {base64_of(CA.pem)}"
+    async with serving(only_me, server_context(tmp_path, ask=True)) as server:
+        path = kubeconfig(tmp_path / "config", server.url, ca, user(ELSEWHERE))
+        async with Client(load_access(path), replace(QUICK, error_backoffs=())) as client:
+            with pytest.raises(Unauthorized):
+                await client.get(PODS, "a", "ns")
+            kubeconfig(path, server.url, ca, user(PERSON))
+            assert (await client.get(PODS, "a", "ns")).name == "me"
