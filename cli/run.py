@@ -43,6 +43,7 @@ class RunOptions:
     dev: bool
     liveness_endpoint: str | None
     http: str
+    debug_pages: bool | None
     peering: str | None
     priority: int | None
     leader_elect: bool | None
@@ -98,6 +99,12 @@ class RunOptions:
     metavar="[HOST:]PORT",
     default="auto",
     help="Show metrics and health there; `off`: nowhere.  [default: 8080 in a cluster, nowhere else]",
+)
+@click.option(
+    "--debug-pages/--no-debug-pages",
+    cls=Option,
+    default=None,
+    help="Show the pages below /debug to everybody, or to nobody.  [default: to clients on this machine]",
 )
 @click.option(
     "-P",
@@ -205,6 +212,7 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         ready_flag=controls.ready_flag,
         liveness_endpoint=options.liveness_endpoint,
         http=options.http,
+        debug_pages=options.debug_pages,
         leader_elect=options.leader_elect,
         lease_name=options.lease_name,
         lease_namespace=options.lease_namespace,

@@ -36,6 +36,9 @@ class Serving:
     `last_resort` is called, with the error, shortly before others may act when leadership was lost and a reconciler ignores its
     cancellation or blocks the event loop; by another thread if the loop is blocked, or has ended, by then. `end_process` is made for
     that. When the event loop has not turned for `loop_block_limit` seconds the log names the reconciler; None: never.
+
+    `debug_pages` says who may see the pages below `/debug`: True for everybody who reaches the port, False for nobody, None for clients
+    on this machine (in a pod: by `kubectl port-forward`).
     """
 
     access: Access | AccessSource | None = None
@@ -45,6 +48,7 @@ class Serving:
     settings: ClientSettings = field(default_factory=ClientSettings)
     last_resort: LastResort | None = None
     loop_block_limit: float | None = LIMIT
+    debug_pages: bool | None = None
 
 
 async def serve(
@@ -83,6 +87,8 @@ async def serve(
             leading = None if leadership is None else Leadership(source, leadership, serving.settings)
             showing = None if address is None else Showing(address, client, factory, watchdog, leading)
             both = None if leading is None or serving.gate is None else AllOf(leading, serving.gate)
+            if showing is not None:
+                showing.debug_pages = serving.debug_pages
             program = _Program(client, factory, both or leading or serving.gate, leading, showing)
             manager = program.managed(parts, serving)
             watchdog.start()

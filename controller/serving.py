@@ -35,6 +35,8 @@ class Pages:
     `?exclude=NAME` leaves one out. A check that raises, or takes too long, is not ok. A page without checks is ok.
     `several` give checks of readiness whose number changes. `/debug/explain?key=...` asks each controller about a key, or one with
     `&controller=NAME`: 400 for what nobody takes for a key, 404 for a key that nobody knows. `more` are other pages by path.
+
+    Pages below `/debug` answer 403 unless `debug` says that they are for everybody (True), or None and the client is on this machine.
     """
 
     metrics: Metrics
@@ -45,6 +47,8 @@ class Pages:
     more: dict[str, Page] = field(default_factory=dict)
     example: str = "NAMESPACE/NAME"
     """What a key looks like."""
+    debug: Callable[[], bool | None] = lambda: None
+    """For whom the pages below `/debug` are, asked at each request: True for everybody, False for nobody, None for this machine only."""
 
     def serve(self, server: HTTPServer, *, without: Container[str] = ()) -> None:
         """Put the pages on a server that has not started, but those whose paths are somebody else's."""
@@ -58,7 +62,21 @@ class Pages:
         }
         for path, page in pages.items():
             if path not in without:
-                server.add(path, page)
+                server.add(path, self._guarded(page) if path.startswith("/debug/") else page)
+
+    def _guarded(self, page: Page) -> Page:
+        async def guarded(request: Request) -> Answer:
+            wish = self.debug()
+            if wish or (wish is None and request.is_local):
+                return await page(request)
+            found = (
+                "switched off"
+                if wish is False
+                else "for clients on this machine only (in a pod: by kubectl port-forward)"
+            )
+            return Answer(f"The pages below /debug are {found}; see settings.diagnostics.debug_pages.\n".encode(), 403)
+
+        return guarded
 
     async def _metrics(self, request: Request) -> Answer:
         body, content_type = self.metrics.expose(request.accept)

@@ -56,7 +56,9 @@ class Showing:
         metrics.add_source(self._samples, (*CONTROLLER_FAMILIES, *QUEUE_FAMILIES))
         if leadership is not None:
             metrics.add_source(leadership.samples, ELECTION_FAMILIES)
-        self._pages = Pages(metrics)
+        self.debug_pages: bool | None = None
+        """Who may see the pages below `/debug`; see `Serving`."""
+        self._pages = Pages(metrics, debug=lambda: self.debug_pages)
         self._pages.ready["startup"] = self._startup
         self._pages.ready["loop"] = lambda: Condition(ok=True, text=f"lag {watchdog.lag:.3f} s")
         self._pages.ready["leadership"] = lambda: of_leadership(leadership)

@@ -81,7 +81,7 @@ class Diagnostics:
 
     def __init__(self, stage: Stage, *, http: str | int | None = None, liveness: str | None = None) -> None:
         self.metrics = Metrics()
-        self.pages = Pages(self.metrics)
+        self.pages = Pages(self.metrics, debug=lambda: stage.settings.diagnostics.debug_pages)
         """More checks and sources can be added at any time."""
         self.statistics = statistics.Statistics()
         self._stage = stage

@@ -59,6 +59,8 @@ class Options(TypedDict, total=False):
     """Where liveness probes are answered: `http://host:port/path`; None: nowhere."""
     http: str | int | None
     """Where metrics and health are shown: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere else), `off`; None: nowhere."""
+    debug_pages: bool | None
+    """Who may see the pages below `/debug`: True: everybody who reaches them; False: nobody; None: clients on this machine."""
     found: Callable[[Survey], None] | None
     """Called once, when it is known for the first time which of what is handled the server has."""
     access: Access | None
@@ -126,6 +128,8 @@ def settings_with(options: Options, *, clusterwide: bool) -> OperatorSettings:
     name = options.get("peering_name")
     if name is not None:
         peering.name, peering.mandatory = name, True
+    if options.get("debug_pages") is not None:
+        settings.diagnostics.debug_pages = options.get("debug_pages")
     if options.get("leader_elect") is not None:
         leadership.elect = options.get("leader_elect")
     if options.get("lease_name") is not None:

@@ -122,6 +122,14 @@ def test_two_replicas_are_replaced_without_a_gap(helm: Helm) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "told"), [("auto", []), ("true", ["--debug-pages"]), ("false", ["--no-debug-pages"])]
+)
+def test_who_may_see_the_debug_pages(helm: Helm, value: str, told: list[str]) -> None:
+    found = arguments(helm.template("-f", CODE, "--set", f"http.debugPages={value}"))
+    assert [one for one in found if "debug-pages" in one] == told
+
+
 def test_a_single_replica_is_recreated(helm: Helm) -> None:
     documents = helm.template("-f", VALUES / "single.yaml")
     deployment = only(documents, "Deployment")["spec"]

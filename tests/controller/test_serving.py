@@ -117,6 +117,29 @@ async def test_explain(server: HTTPServer, pages: Pages) -> None:
     assert await _get(server, "/debug/explain?key=a&controller=x") == (404, "No controller 'x'; there are: things.\n")
 
 
+@pytest.mark.parametrize(
+    ("wish", "here", "elsewhere"), [(None, 404, 403), (True, 404, 404), (False, 403, 403)], ids=["unsaid", "on", "off"]
+)
+async def test_debug_pages_are_for_this_machine_only_unless_asked_for(
+    pages: Pages, wish: bool | None, here: int, elsewhere: int
+) -> None:
+    if wish is not None:
+        pages.debug = lambda: wish
+    server = HTTPServer("", 0)
+    pages.serve(server)
+    await server.start()
+    async with aiohttp.ClientSession() as session:
+        # What is not exactly the loopback address counts as another machine: proxies of a mesh deliver from the rest of the network 127.
+        for host, status in (("127.0.0.1", here), ("127.0.0.2", elsewhere)):
+            async with session.get(f"http://{host}:{server.port}/debug/explain?key=a") as response:
+                assert response.status == status
+                if status == 403:
+                    assert "settings.diagnostics.debug_pages" in await response.text()
+            async with session.get(f"http://{host}:{server.port}/livez") as response:
+                assert response.status == 200
+    await server.stop(1)
+
+
 async def test_a_page_that_raises_takes_nobody_down() -> None:
     server = HTTPServer("127.0.0.1", 0)
 

@@ -381,3 +381,19 @@ async def test_events_that_no_handler_saw_are_counted_and_told_of_once(
     assert collapsed + len(seen) == LIMIT + 30 + 1
     assert seen[-1] == LIMIT + 29
     assert caplog.text.count("come faster than its handlers take them") == 1
+
+
+@pytest.mark.parametrize(("said", "status"), [({}, 403), ({"debug_pages": True}, 200), ({"debug_pages": False}, 403)])
+async def test_debug_pages_are_shown_to_other_machines_only_where_that_was_asked_for(
+    world: World, site: Site, said: dict[str, Any], status: int
+) -> None:
+    @ctl.on.event(KEX.plural)
+    async def look(**_: Any) -> None: ...
+
+    # To the server, whoever does not come from exactly 127.0.0.1 is another machine.
+    site.http = site.http.replace("127.0.0.1", "127.0.0.2")
+    async with world.running(http=site.http, **said):
+        await world.create()
+        await asyncio.sleep(1)
+        assert (await site.get("/debug/explain?key=kopfexamples/default/one"))[0] == status
+        assert (await site.get("/readyz"))[0] == 200

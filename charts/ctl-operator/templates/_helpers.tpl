@@ -112,6 +112,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - {{ printf "--namespace=%s" . | quote }}
 {{- end }}
 - --http=:{{ $v.http.port }}
+{{- if ne (toString $v.http.debugPages) "auto" }}
+- --{{ if not $v.http.debugPages }}no-{{ end }}debug-pages
+{{- end }}
 - --log-format={{ $v.operator.logFormat }}
 {{- if $v.leaderElection.enabled }}
 - --leader-elect
