@@ -77,7 +77,7 @@ def _where(registry: OperatorRegistry, start: Start) -> str:
         access = load_access(start.kubeconfig, start.context)
     except AccessError:
         return f"Where: {place}, of a server that is not found yet."
-    return f"Where: {place} of {access.server} ({access.origin})."
+    return f"Where: {place} of {access.shown} ({access.origin})."
 
 
 def _whom(registry: OperatorRegistry, start: Start) -> str:

@@ -38,7 +38,7 @@ def version(*, is_alone: bool, kubeconfig: str | None, context: str | None) -> N
 def _server(kubeconfig: str | None, context: str | None) -> str:
     async def ask() -> tuple[str, Any]:
         async with Client(load_access(kubeconfig, context)) as client:
-            address = (await client.access()).server
+            address = (await client.access()).shown
             answer = await client.request("GET", "/version", retry=False, timeout=ANSWER_SECONDS)
             return address, json.loads(answer)
 

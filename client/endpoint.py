@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from .redaction import redacted
+
 
 @dataclass(frozen=True, repr=False)
 class TLS:
@@ -112,6 +114,14 @@ class AccessLoader(Protocol):
         Called when the current one does not work. Never raises: files that cannot be used are looked at again when they change.
         """
         ...
+
+    @property
+    def shown(self) -> str:
+        """The URL of the server as people may read it: without a login."""
+        return redacted(self.server)
+
+    def __repr__(self) -> str:
+        return f"Access({self.shown!r}, origin={self.origin!r})"
 
 
 class AccessSource(Protocol):

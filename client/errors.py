@@ -8,6 +8,12 @@ Reasons and codes are those of `StatusReason` in Kubernetes' apimachinery.
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..runtime.texts import cut
+from .redaction import refusal_of
+
+LONGEST_MESSAGE = 2000
+"""So many characters of what a server says are shown; `APIError.message` has all of it."""
+
 
 class AccessError(Exception):
     """The way to a server is missing or unusable; the message names the thing, what was found and the next step."""
@@ -59,11 +65,15 @@ class APIError(Exception):
 
     @property
     def summary(self) -> str:
-        """What the server said, without the request it said it to."""
-        return f"{self.reason} ({self.code}): {self.message or 'the server gave no message'}"
+        """What the server said, without the request it said it to; LONGEST_MESSAGE characters at most, and no values of Secrets."""
+        said = cut(refusal_of(self.request, self.message), LONGEST_MESSAGE)
+        return f"{self.reason} ({self.code}): {said or 'the server gave no message'}"
 
     def __str__(self) -> str:
         return f"{self.request}: {self.summary}" if self.request else self.summary
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
 
 class BadRequest(APIError):

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from .endpoint import TLS
 from .errors import AccessError
+from .redaction import redacted
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,9 @@ def _server(cluster: _Entry, origin: str) -> str:
         raise AccessError(f"The cluster of {origin} has no `server`: expected a URL such as https://host:6443.")
     parts = urlsplit(server if "://" in server else f"http://{server}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise AccessError(f"The cluster of {origin} has the server {server!r}: expected https://HOST[:PORT][/PATH].")
+        raise AccessError(
+            f"The cluster of {origin} has the server {redacted(server)!r}: expected https://HOST[:PORT][/PATH]."
+        )
     return server
 
 

@@ -85,6 +85,10 @@ class Object(msgspec.Struct, frozen=True, gc=False):
     uid: str
     resource_version: str
 
+    def __repr__(self) -> str:
+        # Not what it holds: it may be a secret.
+        return f"Object({str(self.key)!r}, uid={self.uid!r}, resource_version={self.resource_version!r})"
+
     @classmethod
     def from_raw(cls, raw: bytes) -> "Object":
         """Take an object from its JSON. Raises msgspec.DecodeError or ValidationError when it is no Kubernetes object."""

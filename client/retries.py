@@ -13,6 +13,7 @@ from ..runtime import clock
 from .calls import Call
 from .errors import APIError, from_status, is_outcome_unknown, is_retriable
 from .fence import Crossing
+from .redaction import redacted
 from .settings import ClientSettings
 
 logger = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ def refusal(code: int, headers: Mapping[str, str], body: bytes, request: str, or
         status = {"message": " ".join(body[:300].decode(errors="replace").split())}
     if 300 <= code < 400 and "Location" in headers:
         status["message"] = (
-            f"the server sends the request on to {headers['Location']}, and only reads are sent on: check its address in {origin}."
+            f"the server sends the request on to {redacted(headers['Location'])}, and only reads are sent on: check its address in {origin}."
         )
     if code == 401:
         said = status.get("message") or "Unauthorized"

@@ -261,4 +261,4 @@ def _is_up(code: int) -> bool:
 
 
 def _refused(code: int, headers: Mapping[str, str], body: bytes, call: Call, access: Access) -> APIError:
-    return refusal(code, headers, body, f"{call.method} {access.server}{call.path}", access.origin)
+    return refusal(code, headers, body, f"{call.method} {access.shown}{call.path}", access.origin)

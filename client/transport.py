@@ -24,6 +24,7 @@ from .endpoint import Access, Grant
 from .errors import AccessError, RequestError, StreamStalled
 from .metrics import ClientMetrics
 from .outage import Outage
+from .redaction import redacted
 from .route import READ_BUFFER, Route, completed, drop
 from .settings import ClientSettings
 from .tls import Contexts
@@ -246,7 +247,7 @@ class Transport:
     async def open(self, request: Request, access: Access, grant: Grant) -> AsyncIterator[Stream]:
         """Open a stream; its connection is closed with the context. Raises as `send`, but never for a cut stream."""
         sent = _Sent()
-        what = f"{request.method} {access.server}{request.path}"
+        what = f"{request.method} {access.shown}{request.path}"
         time = asyncio.get_running_loop().time
         began = time()
         response: aiohttp.ClientResponse | None = None
@@ -326,7 +327,7 @@ class Transport:
             proxy = _environment_proxy(url)
         if proxy is not None and URL(proxy).scheme not in {"http", "https"}:
             raise AccessError(
-                f"The proxy {URL(proxy).with_user(None)} of {access.origin} is not supported: expected http://HOST[:PORT]."
+                f"The proxy {redacted(proxy)} of {access.origin} is not supported: expected http://HOST[:PORT]."
             )
         if url.scheme != "https":
             return {"proxy": proxy}
@@ -348,7 +349,7 @@ class Transport:
         return session
 
     def _fail(self, error: Exception, request: Request, access: Access, sent: _Sent) -> NoReturn:
-        what = f"{request.method} {access.server}{request.path}"
+        what = f"{request.method} {access.shown}{request.path}"
         host = _parsed(access.server).authority
         maybe = sent.maybe or (access.session is not None and not isinstance(error, aiohttp.ClientConnectorError))
         if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)):
@@ -362,19 +363,19 @@ class Transport:
                     else f"{reason}. Check the certificate authority, the client certificate and the server's name in that configuration."
                 ),
                 retriable=not isinstance(error, aiohttp.ClientConnectorCertificateError),
-            ) from error
+            ) from _shown(error)
         if not maybe:
             found = "it took too long" if isinstance(error, TimeoutError) else _plainly(error)
             raise RequestError(
                 f"{what}: no connection to {host} ({access.origin}): {found}. Is the server running and reachable there?"
-            ) from error
+            ) from _shown(error)
         if isinstance(error, (aiohttp.TooManyRedirects, aiohttp.RedirectClientError)):
-            where = "in circles" if isinstance(error, aiohttp.TooManyRedirects) else f"to {error}"
+            where = "in circles" if isinstance(error, aiohttp.TooManyRedirects) else f"to {redacted(str(error))}"
             raise RequestError(
                 f"{what}: the server sends the request on {where}. Check its address in {access.origin}.", sent=True
-            ) from error
+            ) from _shown(error)
         self._metrics.lost_answers += 1
-        raise RequestError(f"{what}: the answer was lost: {_lost(error)}.", sent=True) from error
+        raise RequestError(f"{what}: the answer was lost: {_lost(error)}.", sent=True) from _shown(error)
 
 
 @lru_cache(maxsize=16)
@@ -384,12 +385,13 @@ def _limited(connect: float | None) -> aiohttp.ClientTimeout:
 
 @lru_cache(maxsize=16)
 def _parsed(server: str) -> URL:
-    return URL(server)
+    """The URL of a server, without its login."""
+    return URL(server).with_user(None)
 
 
 def _host(response: aiohttp.ClientResponse, access: Access) -> str:
     """Who has answered."""
-    return response.url.authority if response.history else _parsed(access.server).authority
+    return response.url.with_user(None).authority if response.history else _parsed(access.server).authority
 
 
 def _environment_proxy(url: URL) -> str | None:
@@ -405,9 +407,15 @@ def _lost(error: Exception) -> str:
     if isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str):
         # It is the half of the headers that has come.
         return "Server disconnected"
-    return " ".join(str(error).split()) or type(error).__name__
+    return redacted(" ".join(str(error).split())) or type(error).__name__
 
 
 def _plainly(error: Exception) -> str:
     """What the system said, without the library's own words about it."""
-    return getattr(error, "strerror", None) or str(error)
+    return getattr(error, "strerror", None) or redacted(str(error))
+
+
+def _shown(error: Exception) -> Exception | None:
+    """The error as a cause, unless there is a login in what a traceback would show of it."""
+    text = f"{error} {error!r}"
+    return error if redacted(text) == text else None

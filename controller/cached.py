@@ -268,7 +268,7 @@ def _parts(resource: Resource, patch: Mapping[str, Any]) -> list[tuple[str | Non
 
 def _is_outdated(exc: APIError) -> bool:
     """Whether a refusal says that the world is not as it was thought to be; other refusals are for good."""
-    return not isinstance(exc, Invalid) or "metadata.uid" in str(exc)
+    return not isinstance(exc, Invalid) or "metadata.uid" in exc.message
 
 
 async def _pause(tried: int) -> None:

@@ -281,9 +281,10 @@ class Changes:
     async def _handle_due(self, obj: Object, cause: ChangingCause) -> float | None:
         logger, title = cause.logger, TITLES[cause.reason]
         if logger.isEnabledFor(logging.DEBUG):
-            logger.debug("%s is in progress: %r", title, Shown(cause.body, is_secret=is_secret(cause.body)))
+            secret = is_secret(cause.body)
+            logger.debug("%s is in progress: %r", title, Shown(cause.body, is_secret=secret))
             if cause.diff and cause.old is not None:
-                logger.debug("%s diff: %r", title, Shown(tuple(cause.diff), is_secret=is_secret(cause.body)))
+                logger.debug("%s diff: %r", title, Shown(tuple(cause.diff), is_secret=secret))
         specs = self.env.registry.changing(cause)
         progression = self._progression(cause, specs)
         if cause.reason is Reason.UPDATE and progression.seen:

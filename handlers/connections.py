@@ -3,7 +3,7 @@
 import base64
 import ssl
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from os import PathLike, fsdecode
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 from ..client.credentials import basic, bearer
 from ..client.endpoint import TLS, Access, Constant, Grant, server_url
+from ..client.redaction import redacted
 from ..client.tls import make_context
 
 AnyPath = str | bytes | PathLike[str] | PathLike[bytes]
@@ -49,8 +50,12 @@ class ConnectionInfo:
         for what, name in _PAIRS.items():
             if getattr(self, f"{name}_path") and getattr(self, f"{name}_data"):
                 raise ValueError(
-                    f"Both {what} path & data are set. Need only one. Leave {name}_path or {name}_data of {self.server} out."
+                    f"Both {what} path & data are set. Need only one. Leave {name}_path or {name}_data of "
+                    f"{redacted(self.server)} out."
                 )
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     @property
     def expires(self) -> datetime | None:
@@ -89,10 +94,20 @@ class AiohttpSession:
     default_namespace: str | None = None
     expiration: datetime | None = None
 
+    def __repr__(self) -> str:
+        return _shown(self)
+
     @property
     def expires(self) -> datetime | None:
         """The expiration as an aware time."""
         return _aware(self.expiration)
+
+
+def _shown(info: ConnectionInfo | AiohttpSession) -> str:
+    """As dataclasses are shown, with neither secrets nor the logins of URLs."""
+    told = ((one.name, getattr(info, one.name)) for one in fields(info) if one.repr)
+    values = (f"{name}={(redacted(value) if isinstance(value, str) else value)!r}" for name, value in told)
+    return f"{type(info).__name__}({', '.join(values)})"
 
 
 def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:

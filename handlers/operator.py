@@ -286,7 +286,7 @@ async def _greet(client: Client) -> None:
     except NotFound as exc:
         if await _serves(client):
             return
-        server = (await client.access()).server
+        server = (await client.access()).shown
         raise AccessError(
             f"{server} does not look like a Kubernetes API server: expected its version at /version, found {exc.code}. "
             "Check the address in the kubeconfig."

@@ -29,6 +29,9 @@ _COLOURS = ((logging.ERROR, 31), (logging.WARNING, 33))
 """Red and yellow, of ANSI terminals; other lines have none."""
 
 
+_WHOLE_BODIES = ("kubernetes.client.rest", "kubernetes_asyncio.client.rest")
+
+
 class LogFormat(enum.Enum):
     """The formats of the command line; `configure` takes any %-style format string as well."""
 
@@ -177,7 +180,8 @@ def configure(verbosity: Verbosity, style: Style) -> None:
 
     Of equal warnings and errors about one subject LIMIT are written within WINDOW seconds, and then a count of the others (see `repeats`).
     Replaces what an earlier call set up and leaves all other handlers alone. The `asyncio` logger is kept to warnings
-    unless debugging: it has nothing else to say to a user.
+    unless debugging: it has nothing else to say to a user. Client libraries that write whole answers at DEBUG, Secrets included, are
+    kept to INFO unless their loggers have a level of their own.
     """
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _OwnHandler)]:
@@ -191,6 +195,9 @@ def configure(verbosity: Verbosity, style: Style) -> None:
     root.addHandler(handler)
     root.setLevel(verbosity.level)
     logging.getLogger("asyncio").setLevel(logging.NOTSET if verbosity.debug else logging.WARNING)
+    for name in _WHOLE_BODIES:
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.INFO)
 
 
 def may_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:

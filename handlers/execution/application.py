@@ -28,6 +28,7 @@ from ...client.objects import Object, is_older, without_bookkeeping
 from ...client.patches import PatchError, copy, json_diff, json_patch, pointer
 from ...client.resources import Resource
 from ...client.rest import Client, PatchKind
+from ...runtime.texts import cut
 from ..causation.diffs import unfulfilled
 from ..causation.fields import FieldPath
 from ..causation.patch import Patch, PatchFn, compose
@@ -108,7 +109,7 @@ class Writer:
         except NotFound as exc:
             await self._missed(base, exc)
         except Invalid as exc:
-            if "metadata.uid" not in str(exc):
+            if "metadata.uid" not in exc.message:
                 raise
             await self._missed(base, exc)
         except _Astray as exc:
@@ -146,7 +147,7 @@ class Writer:
     async def _merge(self, base: Object, request: Request) -> Object:
         merge = dict(request.content)
         if request.endpoint == STATUS:
-            self.logger.debug("Merge-patching the status with: %r", merge)
+            self.logger.debug("Merge-patching the status with: %r", self._shown(merge))
             answer = await self._send(base, merge, PatchKind.MERGE, STATUS)
             # Servers ignore a uid in what is sent to the status of custom resources.
             if base.uid and answer.uid != base.uid:
@@ -224,7 +225,7 @@ class Writer:
         self, base: Object, part: Ops, subresource: str | None
     ) -> tuple[Object | None, APIError | RequestError | None]:
         """Send operations that hold for one version; give the newest version, and why they are not in it."""
-        self.logger.debug("JSON-patching the %s with: %r", subresource or "resource", part)
+        self.logger.debug("JSON-patching the %s with: %r", subresource or "resource", self._shown(part))
         try:
             return await self._send(base, _guarded(base, part), PatchKind.JSON, subresource), None
         except (APIError, RequestError) as exc:
@@ -365,7 +366,7 @@ def change(body: Mapping[str, Any], fns: list[PatchFn], logger: Logger) -> dict[
             trial = plain(trial)
         except Exception:  # it is the user's; a function that cannot be applied now must not stop the object for ever
             fns.remove(fn)
-            logger.exception("A function in patch.fns failed and is dropped: %r", fn)
+            logger.exception("A function in patch.fns failed and is dropped: %s", cut(repr(fn)))
         else:
             changed = trial
     return changed

@@ -320,7 +320,7 @@ class Baseline:
             found = json.loads(text)
             return bytes.fromhex(found["digest"]) if found["uid"] == body.metadata.uid else None
         except (TypeError, ValueError, KeyError) as exc:
-            raise StoredStateError(body, f"the annotation {key!r}", f"it is no uid with a digest: {text!r}") from exc
+            raise StoredStateError(body, f"the annotation {key!r}", "it is no uid with a digest", text) from exc
 
 
 def digest(essence: BodyEssence) -> bytes:

@@ -198,7 +198,7 @@ def _decoded(text: Any, body: Body, place: str) -> BodyEssence | None:
     except (TypeError, ValueError) as exc:
         raise StoredStateError(body, place, f"it is no JSON: {exc}") from exc
     if essence is not None and not isinstance(essence, dict):
-        raise StoredStateError(body, place, f"it is no JSON object but {essence!r}")
+        raise StoredStateError(body, place, "it is no JSON object", essence)
     return essence
 
 

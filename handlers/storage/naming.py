@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ...runtime.texts import cut
 from ..causation.patch import Patch
 from ..causation.views import Body, BodyEssence
 
@@ -29,7 +30,10 @@ _FORMING = ("make_keys", "make_v2_key", "make_v1_key", "make_safe_key", "make_su
 class StoredStateError(ValueError):
     """What is stored on an object under one of our names cannot be read; somebody else has written it."""
 
-    def __init__(self, body: Mapping[str, Any], place: str, finding: str) -> None:
+    def __init__(self, body: Mapping[str, Any], place: str, finding: str, found: Any = None) -> None:
+        """Say what was found where; the beginning of the value `found` is shown, unless it may be a Secret's."""
+        if found is not None:
+            finding = f"{finding}: {cut(repr(found)) if body.get('kind') != 'Secret' else 'a ' + type(found).__name__}"
         meta = Body(body).metadata
         where = f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
         super().__init__(

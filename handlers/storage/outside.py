@@ -244,7 +244,7 @@ def _decoded(configmap: dict[str, Any]) -> Records:
     try:
         records = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise StoredStateError(configmap, "the data 'records'", f"it is no JSON: {text[:SHOWN]!r}") from exc
+        raise StoredStateError(configmap, "the data 'records'", "it is no JSON", text) from exc
     if not isinstance(records, dict) or not all(isinstance(record, dict) for record in records.values()):
-        raise StoredStateError(configmap, "the data 'records'", f"it is no JSON object of objects: {text[:SHOWN]!r}")
+        raise StoredStateError(configmap, "the data 'records'", "it is no JSON object of objects", text)
     return records

@@ -305,7 +305,7 @@ def _decoded(text: Any, body: Body, name: str) -> ProgressRecord | None:
     except (TypeError, ValueError) as exc:
         raise StoredStateError(body, f"the annotation {name!r}", f"it is no JSON: {exc}") from exc
     if record is not None and not isinstance(record, dict):
-        raise StoredStateError(body, f"the annotation {name!r}", f"it is no JSON object but {record!r}")
+        raise StoredStateError(body, f"the annotation {name!r}", "it is no JSON object", record)
     return record  # type: ignore[return-value]
 
 

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from ...runtime.texts import cut
 from ..causation.views import BodyEssence
 
 SEAL = "blake2b:"
@@ -109,24 +110,31 @@ def _hash(value: Any, salt: bytes) -> str:
 
 
 class Shown:
-    """Something of an object as it may be logged: of a Secret without its values. It costs nothing unless it is written.
+    """Something of an object as it may be logged: of a Secret without its values, and no more of anything than LONGEST_SHOWN characters.
 
-    A body, a merge patch, the operations of a JSON patch, or the items of a diff; the annotation in which `kubectl apply` keeps a whole
-    object is hidden too.
+    A body, a merge patch, the operations of a JSON patch, or the items of a diff; annotations in which others keep a copy of the object
+    (`kubectl apply`, Kopf) are hidden too. It costs nothing unless it is written.
     """
 
-    __slots__ = ("_is_secret", "_value")
+    __slots__ = ("_is_secret", "_text", "_value")
 
     def __init__(self, value: Any, *, is_secret: bool) -> None:
         self._value = value
         self._is_secret = is_secret
+        self._text: str | None = None
 
     def __repr__(self) -> str:
-        return repr(_hidden(self._value) if self._is_secret else self._value)
+        if self._text is None:
+            self._text = cut(repr(_hidden(self._value) if self._is_secret else self._value), LONGEST_SHOWN)
+        return self._text
 
 
+LONGEST_SHOWN = 10_000
+"""In characters."""
 _HIDDEN = "..."
 _COPIES = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+_MARKS = tuple(f'"{stanza}"' for stanza in _STANZAS)
+"""What the JSON of a Secret has in it."""
 
 
 def is_secret(body: Mapping[str, Any]) -> bool:
@@ -142,6 +150,8 @@ def _hidden(value: Any, path: tuple[str, ...] = ()) -> Any:
             below = tuple(part.replace("~1", "/").replace("~0", "~") for part in str(value["path"]).split("/")[1:])
             return {key: _hidden(item, below) if key == "value" else item for key, item in value.items()}
         return {key: _hidden(item, (*path, key)) for key, item in value.items()}
+    if isinstance(value, str) and any(mark in value for mark in _MARKS):
+        return _HIDDEN
     if isinstance(value, tuple) and len(value) == 4 and isinstance(value[1], tuple):
         kind, field, old, new = value
         return kind, field, _hidden(old, field), _hidden(new, field)

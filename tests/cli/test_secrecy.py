@@ -19,11 +19,17 @@ from .processes import PATIENCE, command, with_token
 TOKEN, LOGIN_TOKEN, PASSWORD = "t0ken-of-the-kubeconfig", "t0ken-of-the-login", "p4ssword-of-the-secret"
 SECRETS = Resource("", "v1", "secrets", namespaced=True)
 OPERATOR = """
+import base64
+import logging
 import ctl
 
 @ctl.on.create("v1", "secrets")
-def create_fn(name, logger, **_):
+def create_fn(name, logger, body, patch, **_):
     logger.info("a secret is handled: %s", name)
+    # As the client libraries do with all that they get.
+    for library in ("kubernetes", "kubernetes_asyncio"):
+        logging.getLogger(f"{library}.client.rest").debug("response body: %s", body["data"])
+    patch.fns.append(lambda body: body["data"].update(more=base64.b64encode(b"more" + base64.b64decode(body["data"]["password"])).decode()))
 
 @ctl.on.update("v1", "secrets")
 def update_fn(name, logger, **_):
@@ -84,7 +90,13 @@ def login_fn(**_):
         await client.patch(SECRETS, "one", "default", {"data": {"other": data["password"]}})
         await run.line("Updating is processed")
         assert await run.end(signal.SIGTERM) == 0
-    for secret in (TOKEN, LOGIN_TOKEN, PASSWORD, data["password"]):
+    for secret in (
+        TOKEN,
+        LOGIN_TOKEN,
+        PASSWORD,
+        data["password"],
+        base64.b64encode(f"more{PASSWORD}".encode()).decode(),
+    ):
         assert secret not in run.output
     if log_format == "json":
         assert all("severity" in json.loads(line) for line in run.lines if line.startswith("{"))

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from .pages import Site
 from .world import Calls, World, a_world
 
 
@@ -18,3 +19,9 @@ async def world() -> AsyncIterator[World]:
 def calls() -> Calls:
     """What handlers were called with."""
     return Calls()
+
+
+@pytest.fixture
+def site() -> Site:
+    """Where the pages of an operator are."""
+    return Site()

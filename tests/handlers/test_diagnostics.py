@@ -22,11 +22,6 @@ pytestmark = pytest.mark.virtual_time
 NAME = "kopfexamples.v1.kopf.dev"
 
 
-@pytest.fixture
-def site() -> Site:
-    return Site()
-
-
 async def test_readiness_from_the_first_moment_to_the_last(world: World, site: Site) -> None:
     going_on = asyncio.Event()
 
