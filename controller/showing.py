@@ -11,6 +11,8 @@ from ..client.rest import Client
 from ..informers.exposition import FAMILIES as INFORMER_FAMILIES
 from ..informers.factory import Factory
 from ..runtime.metrics import Metrics, Sample
+from ..runtime.shares import FAMILIES as LOG_FAMILIES
+from ..runtime.shares import shares
 from ..runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
 from ..runtime.watchdog import LoopWatchdog
 from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
@@ -51,6 +53,7 @@ class Showing:
             collector(registry=metrics.registry)
         metrics.add_source(lambda: of_program(self._startup()), (BUILD, READY))
         metrics.add_source(watchdog.samples, WATCHDOG_FAMILIES)
+        metrics.add_source(shares.samples, LOG_FAMILIES)
         metrics.add_source(client.metrics.samples, CLIENT_FAMILIES)
         metrics.add_source(factory.samples, INFORMER_FAMILIES)
         metrics.add_source(self._samples, (*CONTROLLER_FAMILIES, *QUEUE_FAMILIES))

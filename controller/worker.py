@@ -7,7 +7,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from ..runtime.shares import shares
 from ..runtime.situation import identity, number, situation
+from ..runtime.texts import cut
 from ..workqueue import RateLimitingQueue
 from .gating.tenure import Left, until_held
 from .metrics import ControllerMetrics
@@ -17,6 +19,10 @@ from .result import Result
 from .settle import TABLE, Ending, Requeue, Settlement, classify
 
 _logger = logging.getLogger("ctl.controller")
+_logger.addFilter(shares)
+
+LONGEST_ERROR = 4000
+"""Characters of an error that are logged and explained; its traceback has more of them."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -167,9 +173,9 @@ class Worker(Generic[K]):
                 self._metrics.done(reason.trigger, now - reason.at)
         if error is not None:
             if ending in _NOTED:
-                self.notes.failed(key, Failure(repr(error), now))
+                self.notes.failed(key, Failure(cut(repr(error), LONGEST_ERROR), now))
             elif ending is Ending.TERMINAL:
-                self.notes.gave_up(key, Failure(repr(error), now))
+                self.notes.gave_up(key, Failure(cut(repr(error), LONGEST_ERROR), now))
         delay = None if settlement.requeue is Requeue.NO else self._requeue(attempt, settlement.requeue, result)
         if _logger.isEnabledFor(settlement.level):
             self._log(attempt, settlement, error, delay)
@@ -203,7 +209,7 @@ class Worker(Generic[K]):
             attempt.key,
             attempt.number,
             "-" if delay is None else f"{delay:.3f}",
-            f": {error!r}" if settlement.is_error else "",
+            f": {cut(repr(error), LONGEST_ERROR)}" if settlement.is_error else "",
             exc_info=error if settlement.traceback else None,
             extra={
                 "controller": self._name,

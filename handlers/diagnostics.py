@@ -26,6 +26,8 @@ from ..controller.serving import Condition, Pages
 from ..informers.exposition import FAMILIES as INFORMER_FAMILIES
 from ..informers.factory import Factory
 from ..runtime.metrics import Family, Metrics, Sample
+from ..runtime.shares import FAMILIES as LOG_FAMILIES
+from ..runtime.shares import shares
 from ..runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
 from ..runtime.watchdog import LoopWatchdog
 from ..workqueue.metrics import FAMILIES as QUEUE_FAMILIES
@@ -106,6 +108,7 @@ class Diagnostics:
         self.metrics.add_source(lambda: of_program(self._startup()), (BUILD, READY))
         self.metrics.add_source(self.statistics.samples, statistics.FAMILIES)
         self.metrics.add_source(self._watchdog.samples, WATCHDOG_FAMILIES)
+        self.metrics.add_source(shares.samples, LOG_FAMILIES)
         self.pages.ready["startup"] = self._startup
         if self._stage.registry.activities(Activity.PROBE):
             self.pages.live["probes"] = self._liveness.check
@@ -133,6 +136,7 @@ class Diagnostics:
     async def started(self) -> None:
         """The startup handlers have succeeded. Raises AddressTaken for a liveness address that is in use."""
         self._missing = "the cluster has not been looked at yet"
+        shares.share = self._stage.settings.diagnostics.log_budget
         self.statistics.pool.patience = self._stage.settings.diagnostics.pool_wait_limit
         self._liveness.begin()
         await self._serve(early=False)

@@ -13,9 +13,11 @@ from typing import Any, TypeAlias
 
 from ..runtime.logs import LogFormat, Style, Verbosity
 from ..runtime.logs import configure as configure_logs
+from ..runtime.shares import shares
 from ..runtime.situation import told
 
 _objects = logging.getLogger("kopf.objects")
+_objects.addFilter(shares)
 _NO_METADATA: Mapping[str, Any] = {}
 
 _Adapter: TypeAlias = logging.LoggerAdapter[logging.Logger]

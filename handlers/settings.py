@@ -354,6 +354,9 @@ class DiagnosticsSettings(_Group):
     """After how long without a free thread for a sync handler the log says so; None: never."""
     stale_limit: float = 90.0
     """After how long without a word from the server a stream that once worked makes the operator not ready."""
+    log_budget: int | None = 256 * 1024
+    """How many characters about one object are logged within a minute (of the whole process), by loggers of handlers and by ours; None: any
+    number."""
     debug_pages: bool | None = None
     """Who may see the pages below `/debug`: True: everybody who reaches the port; False: nobody; None: clients on this machine (in a
     pod: by `kubectl port-forward`)."""

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TextIO, TypeAlias
 from pythonjsonlogger.json import JsonFormatter
 
 from .repeats import Held, Repeats
+from .shares import shown_traceback
 from .situation import told
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
@@ -80,7 +81,14 @@ class Verbosity:
         return logging.WARNING if self.quiet else logging.INFO
 
 
-class TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Shows no more of a traceback than its beginning and its end, if it is long."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is the base class's
+        return shown_traceback(super().formatException(ei))
+
+
+class TextFormatter(_Formatter):
     """One line for each record (and a traceback where there is one), after the subject's prefix if asked for."""
 
     def __init__(self, style: Style, *, coloured: bool = False) -> None:
@@ -98,7 +106,7 @@ class TextFormatter(logging.Formatter):
         return text if colour is None else f"\033[{colour}m{text}\033[0m"
 
 
-class JSONFormatter(JsonFormatter):
+class JSONFormatter(_Formatter, JsonFormatter):
     """One JSON object for each record.
 
     Fields: `message`, the record's extras, `exc_info` if any, `timestamp` (ISO-8601 with an offset, UTC), the subject's

@@ -16,6 +16,7 @@ from ...informers.informer import Informer
 from ...informers.lifecycle import Phase
 from ...runtime import clock
 from ...runtime.tasks import Tasks
+from ...runtime.texts import cut
 from .gates import AlwaysOpen, Callback, Gate
 from .peering_records import Announcer
 from .peers import PeeringOptions, Spot, Standing, Verdict, judge, lacking, read_peers, relevant
@@ -371,7 +372,7 @@ class Peering:
         if verdict.standing is before.standing and who == [peer.identity for peer in before.blockers]:
             return
         where = f"{place.resource!r} {obj.key}"
-        peers = list(verdict.blockers)
+        peers = cut(str(list(verdict.blockers)), 2000)
         if verdict.standing is Standing.YIELDING:
             _logger.info("Pausing operations in favour of %s, as %s says.", peers, where)
         elif verdict.standing is Standing.CONFLICTING:
