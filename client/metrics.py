@@ -37,6 +37,10 @@ FAMILIES = (REQUESTS, DURATION, RETRIES, THROTTLED, THROTTLED_SECONDS, LOST, REF
 BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 """Those of Kubernetes' own components, in seconds."""
 
+HOSTS = 16
+"""How many values of the label `host` there are at most; the rest share one, as priorities of queues do."""
+OVERFLOW = "exceeded_cardinality_limit"
+
 
 class RequestLabels(NamedTuple):
     """The labels of `rest_client_requests_total`, as client-go names them."""
@@ -63,17 +67,27 @@ class ClientMetrics:
     _requests: Counter[tuple[int | None, str, str]] = field(default_factory=Counter)
     _retries: Counter[tuple[int | None, str, str]] = field(default_factory=Counter)
     _durations: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    _hosts: set[str] = field(default_factory=set)
     # Where the last exchange went: a retry is counted for the host that gave the reason for it.
     _host: str = ""
 
     def count(self, code: int | None, method: str, host: str, seconds: float) -> None:
         """Count one HTTP exchange of so many seconds; without a code no answer came."""
+        if host not in self._hosts:
+            host = self._known(host)
         self._host = host
         self._requests[code, method, host] += 1
         tally = self._durations.get((method, host))
         if tally is None:
             tally = self._durations[method, host] = Tally(BUCKETS)
         tally.add(seconds)
+
+    def _known(self, host: str) -> str:
+        """A new host as it is counted."""
+        if len(self._hosts) >= HOSTS:
+            return OVERFLOW
+        self._hosts.add(host)
+        return host
 
     def count_retry(self, code: int | None, method: str) -> None:
         """Count that the exchange counted last is to be repeated."""

@@ -179,12 +179,15 @@ class Controller(Generic[K]):
 
     def _begin(self, name: str, following: Coroutine[Any, Any, None], watch: Watch[K] | None) -> Watched:
         synced = asyncio.Event() if watch is None else watch.synced
-        watched = Watched(f"{name} for {self.name}", synced, partial(self._takes, watch), self._end)
+        watched = Watched(f"{name} for {self.name}", synced, partial(self._takes, watch), partial(self._end, name))
         self._watches[watched] = watch
+        self.metrics.follows(name)
         watched.tasks.spawn(following, name="changes")
         return watched
 
-    def _end(self, watched: Watched) -> None:
+    def _end(self, name: str, watched: Watched) -> None:
+        if watched in self._watches:
+            self.metrics.leaves(name)
         watch = self._watches.pop(watched, None)
         if watch is not None:
             watch.close()

@@ -1,5 +1,6 @@
 """What a controller counts: controller-runtime's metrics under their names, and the latencies that it lacks."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ..runtime.metrics import Family, Sample, Tally
@@ -109,8 +110,21 @@ class ControllerMetrics:
         self.timeouts = 0
         self.time = Tally(BUCKETS)
         self.trigger_errors: dict[str, int] = {}
-        # By trigger: from hearing of a change to the start of the attempt, and to its end.
+        # How many sources there are of a name, and by trigger: from hearing of a change to the start of the attempt, and to its end.
+        self._followed: Counter[str] = Counter()
         self._latencies: dict[str, tuple[Tally, Tally]] = {}
+
+    def follows(self, trigger: str) -> None:
+        """There is one more source of that name."""
+        self._followed[trigger] += 1
+
+    def leaves(self, trigger: str) -> None:
+        """There is one less; with the last of that name its counts are gone."""
+        self._followed[trigger] -= 1
+        if not self._followed[trigger]:
+            del self._followed[trigger]
+            self._latencies.pop(trigger, None)
+            self.trigger_errors.pop(trigger, None)
 
     def started(self, trigger: str, waited: float | None) -> None:
         """An attempt begins; `waited` is the time since its reason was heard, if that was noted."""
@@ -133,7 +147,9 @@ class ControllerMetrics:
         (self._latencies.get(trigger) or self._latency(trigger))[1].add(waited)
 
     def _latency(self, trigger: str) -> tuple[Tally, Tally]:
-        tallies = self._latencies[trigger] = Tally(LATENCY_BUCKETS), Tally(LATENCY_BUCKETS)
+        tallies = Tally(LATENCY_BUCKETS), Tally(LATENCY_BUCKETS)
+        if trigger in self._followed:
+            self._latencies[trigger] = tallies
         return tallies
 
     def samples(self, *, is_open: bool) -> Iterator[Sample]:

@@ -33,6 +33,7 @@ class Call(msgspec.Struct, eq=False):
     """A handler, the cause it is called for, and what is known of its earlier attempts.
 
     `executor` runs a sync function instead of the handlers' pool. `writes` is told whether the function may have written by another client.
+    `root` is the handler that a sub-handler is below of, at whatever level.
     """
 
     spec: Spec
@@ -42,6 +43,7 @@ class Call(msgspec.Struct, eq=False):
     extra: Mapping[str, Any] | None = None
     executor: Executor | None = None
     writes: PossibleWrites | None = None
+    root: Spec | None = None
 
 
 async def attempt(
@@ -58,7 +60,7 @@ async def attempt(
     spec, cause, left = call.spec, call.cause, tenure.get() and await _begin(call.cause)
     logger, now, time = cause.logger, clock.now(), asyncio.get_running_loop().time
     pools = statistics.current()
-    counts = pools.of(spec)
+    counts = pools.of(spec, call.root)
     counts.running += 1
     began, ended = time(), "cancelled"
     doing = situation.set(Doing(cause, situation.get(), spec, call.progress.retries))
@@ -183,7 +185,7 @@ def accuse(frames: Sequence[FrameType]) -> Blame | None:
         metadata = call.cause.body.metadata
         name = "/".join(part for part in (metadata.namespace, metadata.name) if part)
         text = f"{text} of {call.cause.resource!r} {name}"
-    return Blame(call.spec.id, text)
+    return Blame((call.root or call.spec).id, text)
 
 
 def kwargs(call: Call, now: datetime) -> dict[str, Any]:

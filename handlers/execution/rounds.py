@@ -29,7 +29,7 @@ from .lifecycles import all_at_once
 from .possible_writes import PossibleWrites
 from .progression import Progression, Shown
 from .records import Records
-from .subhandlers import Offspring
+from .subhandlers import Offspring, current_offspring
 
 Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
@@ -156,13 +156,13 @@ class Round:
 
     async def attempt_spec(self, spec: ChangingSpec, cause: ChangingCause) -> None:
         """Attempt one active sub-handler, with those below it, and take in its outcome and its patch."""
-        await self._attempt_one(spec, cause)
+        await self._attempt_one(spec, cause, current_offspring.get().root)
         # Its parent goes on.
         self._arm_checkpoint()
 
-    async def _attempt_one(self, spec: ChangingSpec, cause: ChangingCause) -> None:
-        offspring, shown = Offspring(spec, cause, self), self.shown
-        call = Call(spec, cause, self.progression.records[spec.id], writes=self.writes)
+    async def _attempt_one(self, spec: ChangingSpec, cause: ChangingCause, root: ChangingSpec | None = None) -> None:
+        offspring, shown = Offspring(spec, cause, self, root), self.shown
+        call = Call(spec, cause, self.progression.records[spec.id], writes=self.writes, root=root)
         self._running.append(offspring)
         try:
             with offspring:

@@ -45,6 +45,8 @@ _KINDS: tuple[tuple[type[Spec], str], ...] = (
     (WatchingSpec, "event"),
     (WebhookSpec, "webhook"),
 )
+BELOW = "subhandler"
+"""The kind of what counts for all sub-handlers of a handler together."""
 
 
 class HandlerCounts:
@@ -75,12 +77,18 @@ class Statistics:
         self.pool = Pool("handlers")
         self.threads = Pool("daemons")
         self._handlers: dict[tuple[str, str], HandlerCounts] = {}
-        # Of the handlers that are there for as long as the operator is; and of others: sub-handlers are declared anew for each attempt.
+        # Of the handlers that are there for as long as the operator is; of others; and of what is below one of them.
         self._expected: dict[Spec, HandlerCounts] = {}
         self._by_spec: WeakKeyDictionary[Spec, HandlerCounts] = WeakKeyDictionary()
+        self._below: WeakKeyDictionary[Spec, HandlerCounts] = WeakKeyDictionary()
 
-    def of(self, spec: Spec) -> HandlerCounts:
-        """The counts of a handler."""
+    def of(self, spec: Spec, root: Spec | None = None) -> HandlerCounts:
+        """The counts of a handler; of a sub-handler those that all below one handler (`root`) share, since their ids may come from objects."""
+        if root is not None:
+            below = self._below.get(root)
+            if below is None:
+                below = self._below[root] = self._labelled((str(root.id), BELOW))
+            return below
         counts = self._expected.get(spec) or self._by_spec.get(spec)
         if counts is None:
             counts = self._by_spec[spec] = self._find(spec)
@@ -88,7 +96,9 @@ class Statistics:
 
     def _find(self, spec: Spec) -> HandlerCounts:
         # Two handlers of one kind and id are one in the records, the log, and here.
-        labels = (str(spec.id), next((kind for cls, kind in _KINDS if isinstance(spec, cls)), "change"))
+        return self._labelled((str(spec.id), next((kind for cls, kind in _KINDS if isinstance(spec, cls)), "change")))
+
+    def _labelled(self, labels: tuple[str, str]) -> HandlerCounts:
         counts = self._handlers.get(labels)
         if counts is None:
             counts = self._handlers[labels] = HandlerCounts(labels)

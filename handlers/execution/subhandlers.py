@@ -50,7 +50,11 @@ class Runner(Protocol):
 class Offspring:
     """The sub-handlers of one attempt of one handler."""
 
-    def __init__(self, parent: ChangingSpec, cause: ChangingCause, runner: Runner) -> None:
+    def __init__(
+        self, parent: ChangingSpec, cause: ChangingCause, runner: Runner, root: ChangingSpec | None = None
+    ) -> None:
+        self.root = root or parent
+        """The handler that is no sub-handler, above all of them."""
         self.declared = SubRegistry(parent)
         self.cause = cause
         self._runner = runner

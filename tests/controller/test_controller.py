@@ -594,7 +594,7 @@ async def test_latencies_are_measured_by_trigger(feed: Any, obj: Make) -> None:
         for name in ("a", "b"):
             feed.put(obj(name))
         await asyncio.sleep(10)
-    found = {sample.family.name: sample for sample in controller.samples() if "things" in sample.labels}
+        found = {sample.family.name: sample for sample in controller.samples() if "things" in sample.labels}
     start, done = found["ctl_event_to_start_seconds"], found["ctl_event_to_done_seconds"]
     assert start.labels == done.labels == ("test", "things")
     assert start.value.total == pytest.approx(0 + 3)  # type: ignore[union-attr]
