@@ -287,6 +287,14 @@ class StreamBroken(RequestError):
         super().__init__(message, sent=True)
 
 
+class AnswerTooLarge(StreamBroken):
+    """An answer, or an event of a watch, has more bytes than the settings allow; the message names the setting. Not retried."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.retriable = False
+
+
 def is_retriable(error: BaseException) -> bool:
     """Whether the same request may succeed later without anyone changing anything: no answer, 429, 5xx.
 

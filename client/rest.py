@@ -312,7 +312,7 @@ class Client:
         """Open a watch; leaving the context closes its connection. Only a 401 is retried, with fresh credentials."""
         path = query(resource.get_url(namespace=namespace), options.params())
         async with self._sender.open(Call("GET", path, headers=accepting(options.accept))) as stream:
-            yield WatchStream(stream, path, options.idle_timeout)
+            yield WatchStream(stream, path, options.idle_timeout, self.settings.largest_event)
 
     async def request(
         self,

@@ -15,10 +15,14 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from .endpoint import Access
+from .errors import AnswerTooLarge
 
 Headers = tuple[tuple[str, str], ...]
 
 READ_BUFFER = 2**18
+
+LARGEST_REFUSAL = 2**20
+"""So many bytes are read of an answer that is no success; servers say less."""
 
 _LONG = 2**16
 """Bodies beyond that may be refused before they have been read."""
@@ -38,6 +42,36 @@ def drop(connection: Connection) -> None:
     connection.close()
 
 
+async def read_body(
+    content: aiohttp.StreamReader, status: int, headers: Mapping[str, str], largest: int
+) -> tuple[bytes, bool]:
+    """Read a body, decompressed; tells too whether that is all of it, as it need not be of an answer that is no success.
+
+    Piece by piece: the library takes off its limit for what one piece may be decompressed to when it is asked for everything. Raises
+    AnswerTooLarge for a success of more than `largest` bytes.
+    """
+    is_success = 200 <= status < 300
+    if is_success and "Content-Encoding" not in headers and int(headers.get("Content-Length") or 0) > largest:
+        raise _too_large(largest)
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await content.readany():
+        pieces.append(piece)
+        size += len(piece)
+        if not is_success and size > LARGEST_REFUSAL:
+            return b"".join(pieces), False
+        if size > largest:
+            raise _too_large(largest)
+    return b"".join(pieces), True
+
+
+def _too_large(largest: int) -> AnswerTooLarge:
+    return AnswerTooLarge(
+        f"the answer has more than {largest} bytes, which is the limit (settings.networking.largest_answer). Raise it, or ask for less: "
+        "settings.watching.chunk_size says how many objects a page of a list has."
+    )
+
+
 def completed(usual: Mapping[str, str], headers: Headers) -> Headers:
     """The headers of a request, and before them those of the usual ones whose names are not among them."""
     given = {name.lower() for name, _ in headers}
@@ -47,13 +81,20 @@ def completed(usual: Mapping[str, str], headers: Headers) -> Headers:
 class Route:
     """The way to the server of one access, with one TLS context; no proxy, no redirects.
 
-    `headers` are sent with each request that has none of these names itself. Belongs to the running loop.
+    `headers` are sent with each request that has none of these names itself; `largest` is how many bytes an answer may have. Belongs to the
+    running loop.
     """
 
     def __init__(
-        self, access: Access, context: SSLContext | None, connector: aiohttp.BaseConnector, headers: Mapping[str, str]
+        self,
+        access: Access,
+        context: SSLContext | None,
+        connector: aiohttp.BaseConnector,
+        headers: Mapping[str, str],
+        largest: int,
     ) -> None:
         self._access = access
+        self._largest = largest
         self._context = context
         self._connector = connector
         url = URL(f"{access.server}/", encoded=True)
@@ -80,7 +121,7 @@ class Route:
     async def exchange(
         self, method: str, path: str, headers: Headers, body: bytes | None, limits: aiohttp.ClientTimeout
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a request and read its whole answer: status, headers, body. Raises what the library does."""
+        """Send a request and read its whole answer: status, headers, body. Raises what the library does, and AnswerTooLarge."""
         head = self._heads.get(headers) or self._head(headers)
         length = b"" if body is None and method in {"GET", "HEAD"} else b"Content-Length: %d\r\n" % len(body or b"")
         connection = await self._connector.connect(self._request, [], limits)
@@ -96,14 +137,15 @@ class Route:
             message, payload = await protocol.read()
             while 100 <= message.code < 200 and message.code != 101:
                 message, payload = await protocol.read()
-            answer = message.code, message.headers, await payload.read()
+            body_read, is_whole = await read_body(payload, message.code, message.headers, self._largest)
+            answer = message.code, message.headers, body_read
         except HttpProcessingError as error:
             connection.close()
             raise aiohttp.ClientPayloadError(f"{error.code}, {error.message}") from error
         except BaseException:
             connection.close()
             raise
-        if protocol.should_close or (len(body or b"") > _LONG and answer[0] >= 300):
+        if not is_whole or protocol.should_close or (len(body or b"") > _LONG and answer[0] >= 300):
             # Nobody waits for a goodbye. And what has not been read of a body would stand before the next request.
             drop(connection)
         else:

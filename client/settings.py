@@ -41,6 +41,11 @@ class ClientSettings:
     """How old a token, certificate or CA read from a file may get before the file is looked at again."""
     discovery_timeout: float = 15.0
     """How long one API group may take to describe itself before it counts as broken."""
+    largest_answer: int | None = 2**30
+    """How many bytes of JSON one answer may have, a page of a list for instance; None is any number. A page of 500 of the largest objects
+    that servers take by default fits."""
+    largest_event: int | None = 2**26
+    """How many bytes of JSON one event of a watch may have; None is any number."""
     trust_env: bool = False
     """Whether HTTPS_PROXY, HTTP_PROXY and NO_PROXY are honoured; a `proxy-url` of the kubeconfig always is."""
     user_agent: str = f"ctl/{VERSION}"

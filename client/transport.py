@@ -5,6 +5,7 @@ is a RequestError that says whether the request can have reached the server.
 """
 
 import asyncio
+import sys
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
@@ -21,11 +22,11 @@ from aiohttp.connector import Connection
 from yarl import URL
 
 from .endpoint import Access, Grant
-from .errors import AccessError, RequestError, StreamStalled
+from .errors import AccessError, AnswerTooLarge, RequestError, StreamStalled
 from .metrics import ClientMetrics
 from .outage import Outage
 from .redaction import redacted
-from .route import READ_BUFFER, Route, completed, drop
+from .route import LARGEST_REFUSAL, READ_BUFFER, Route, completed, drop, read_body
 from .settings import ClientSettings
 from .tls import Contexts
 
@@ -89,10 +90,11 @@ class Stream:
         """Whether the stream ended without the server's end mark: the last line may be incomplete."""
 
     async def read(self, idle_timeout: float | None) -> bytes:
-        """The whole rest. Raises as `chunk` does."""
-        chunks = []
-        while chunk := await self.chunk(idle_timeout):
+        """The rest, as far as it is read of a refusal. Raises as `chunk` does."""
+        chunks, size = [], 0
+        while size <= LARGEST_REFUSAL and (chunk := await self.chunk(idle_timeout)):
             chunks.append(chunk)
+            size += len(chunk)
         return b"".join(chunks)
 
     async def chunk(self, idle_timeout: float | None) -> bytes:
@@ -206,6 +208,7 @@ class Transport:
         self._contexts = Contexts(settings.credentials_period)
         # Requests wait here and not for the library's connections, which would tell of each step, and search twice in the end.
         self._turns = asyncio.Semaphore(settings.connections) if settings.connections else _NO_LIMIT
+        self._largest = sys.maxsize if settings.largest_answer is None else settings.largest_answer
         self._sessions: dict[Channel, aiohttp.ClientSession] = {}
         self._routes: dict[Channel, Route] = {}
         self._closed = False
@@ -235,6 +238,8 @@ class Transport:
                 answer, host = await self._exchange(request, access, grant, sent)
         except BaseException as error:
             sent.hang_up()
+            if isinstance(error, AnswerTooLarge):
+                raise AnswerTooLarge(f"{request.method} {access.shown}{request.path}: {error}") from None
             if not isinstance(error, _FAILURES):
                 raise
             self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
@@ -279,7 +284,13 @@ class Transport:
                 return Answer(status, told, body), _parsed(access.server).authority
         response = await self._begin(request, access, grant, sent)
         # At the end, or when it fails, the library gives the connection back by itself.
-        body = await response.read()
+        try:
+            body, is_whole = await read_body(response.content, response.status, response.headers, self._largest)
+        except AnswerTooLarge:
+            response.close()
+            raise
+        if not is_whole:
+            response.close()
         return Answer(response.status, response.headers, body), _host(response, access)
 
     def _route(self, request: Request, access: Access, grant: Grant) -> Route | None:
@@ -291,7 +302,9 @@ class Transport:
         if route is None or not route.leads(access, context):
             connector = self._session(request.channel).connector
             assert connector is not None  # the session is open
-            route = self._routes[request.channel] = Route(access, context, connector, self._usual(access))
+            route = self._routes[request.channel] = Route(
+                access, context, connector, self._usual(access), self._largest
+            )
         return route if route.takes(request.method, request.path) else None
 
     def _usual(self, access: Access) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from .depths import shallow
-from .errors import APIError, StreamBroken, from_status
+from .errors import AnswerTooLarge, APIError, StreamBroken, from_status
 from .objects import Object, decode_identified
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -72,33 +72,29 @@ _BY_LETTER = {prefix[9]: (prefix, kind) for prefix, kind in _PREFIXES.items()}
 class Lines:
     """Cut chunks into lines, whatever the chunk borders and however long a line is.
 
-    Nothing is searched or copied twice: a line of many chunks is joined once, when its end has come.
+    Nothing is searched twice, and a line costs no more than its own length, however small its chunks are.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_rest",)
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes, without their ends, in order; the rest waits for the next chunk."""
         lines = chunk.split(b"\n")
-        if len(lines) == 1:
-            self._parts.append(chunk)
-            return []
-        if self._parts:
-            self._parts.append(lines[0])
-            lines[0] = b"".join(self._parts)
-            self._parts.clear()
         rest = lines.pop()
-        if rest:
-            self._parts.append(rest)
+        if lines and self._rest:
+            self._rest += lines[0]
+            lines[0] = bytes(self._rest)
+            self._rest = bytearray()
+        self._rest += rest
         return lines
 
     @property
     def unfinished(self) -> int:
         """How many bytes wait for the end of their line."""
-        return sum(map(len, self._parts))
+        return len(self._rest)
 
 
 def decode_event(line: bytes) -> WatchEvent:
@@ -155,10 +151,14 @@ class WatchStream:
     Iteration ends when the server ends the stream or the connection breaks (`cut` tells which); a line without its end is
     dropped, the version of the last event delivered is where to go on. An ERROR event raises the typed APIError (410
     Gone or Expired: list anew) after the events before it were delivered. Silence beyond the idle limit raises
-    StreamStalled, anything that is no watch event StreamBroken. Batches are never empty.
+    StreamStalled, anything that is no watch event StreamBroken, an event of more than `largest` bytes AnswerTooLarge. Batches are never
+    empty.
     """
 
-    def __init__(self, chunks: Chunks, what: str, idle_timeout: float | None = None) -> None:
+    def __init__(
+        self, chunks: Chunks, what: str, idle_timeout: float | None = None, largest: int | None = None
+    ) -> None:
+        self._largest = largest
         self._chunks = chunks
         self._what = what
         self._idle_timeout = idle_timeout
@@ -187,6 +187,12 @@ class WatchStream:
                 raise StopAsyncIteration
             self.nbytes += len(chunk)
             batch = self._decode(self._lines.feed(chunk))
+            if self._largest is not None and self._lines.unfinished > self._largest:
+                self._lines = Lines()
+                self._failure = self._failure or AnswerTooLarge(
+                    f"The watch of {self._what} has brought an event of more than {self._largest} bytes, which is the limit "
+                    "(settings.networking.largest_event). Raise it, or make that object smaller."
+                )
             if batch:
                 return batch
         raise self._failure

@@ -27,5 +27,7 @@ def client_settings(settings: OperatorSettings) -> ClientSettings:
         watch_connect_timeout=settings.watching.connect_timeout,
         error_backoffs=networking.error_backoffs,
         enforce_retry_after=networking.enforce_retry_after,
+        largest_answer=networking.largest_answer,
+        largest_event=networking.largest_event,
         trust_env=networking.trust_env,
     )

@@ -22,7 +22,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from ..client.errors import APIError, BadRequest, Forbidden, Gone, Invalid, MethodNotAllowed, NotFound, StreamBroken
+from ..client.errors import (
+    AnswerTooLarge,
+    APIError,
+    BadRequest,
+    Forbidden,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    StreamBroken,
+)
 from ..client.objects import version_order
 from ..runtime.backoff import Backoff, Delays
 from .cadence import Cadence
@@ -327,7 +337,7 @@ class Lifecycle:
             if self._broken >= POISONED:
                 self._broken = 0
                 self._expire()
-            elif not self._is_fruitless(now):
+            elif not isinstance(error, AnswerTooLarge) and not self._is_fruitless(now):
                 self._breathe(now)
                 return
         elif isinstance(error, (BadRequest, Invalid)):

@@ -78,6 +78,8 @@ PROOFS = {
     "networking.request_timeout": TRANSLATED,
     "networking.connect_timeout": TRANSLATED,
     "networking.error_backoffs": TRANSLATED,
+    "networking.largest_answer": TRANSLATED,
+    "networking.largest_event": TRANSLATED,
     "networking.enforce_retry_after": TRANSLATED,
     "networking.trust_env": TRANSLATED,
     "persistence.finalizer": "test_the_finalizer_and_the_storages",
@@ -113,6 +115,8 @@ def test_what_the_client_is_told() -> None:
     settings.networking.connect_timeout = 12
     settings.networking.error_backoffs = [1, 2]
     settings.networking.enforce_retry_after = True
+    settings.networking.largest_answer = 14
+    settings.networking.largest_event = 15
     settings.networking.trust_env = True
     settings.watching.connect_timeout = 13
     told = client_settings(settings)
@@ -122,6 +126,8 @@ def test_what_the_client_is_told() -> None:
         watch_connect_timeout=13,
         error_backoffs=[1, 2],
         enforce_retry_after=True,
+        largest_answer=14,
+        largest_event=15,
         trust_env=True,
     )
     assert told == expected
