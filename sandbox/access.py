@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from . import status
+from .reading import switched_on
 from .resources import Resource
 from .rights import ADMIN, ANONYMOUS, AUTHENTICATED, Action, Rights, User
 from .tokens import Tokens, looks_issued
@@ -112,7 +113,7 @@ def action_of(method: str, path: str, query: Mapping[str, str]) -> Action:
             rest = rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
-    watching = query.get("watch") in ("true", "1", "")
+    watching = switched_on(query, "watch")
     verb = {
         "GET": "get" if name else "watch" if watching else "list",
         "HEAD": "get" if name else "list",

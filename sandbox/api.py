@@ -7,13 +7,13 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from . import discovery, openapi, patching, protobuf, reading, rendering, scale, status
+from . import decoding, discovery, openapi, patching, protobuf, reading, rendering, scale, status
 from .access import Access, action_of
 from .bodies import Reading
 from .cascades import Cascades
 from .deletion import options_from
 from .options import options_of
-from .reading import Page
+from .reading import Page, switched_on
 from .registry import Registry
 from .rendering import JSON, Form
 from .resources import Resource
@@ -59,7 +59,7 @@ class Request:
     @property
     def watching(self) -> bool:
         """Whether a GET asks for a stream instead of a list."""
-        return self.method == "GET" and self.query.get("watch") in ("true", "1", "")
+        return self.method == "GET" and switched_on(self.query, "watch")
 
 
 @dataclass(frozen=True)
@@ -249,10 +249,10 @@ class Api:
         """A token of a service account."""
         if request.method != "POST":
             raise status.method_not_allowed()
+        body = _body(request, "TokenRequest")
         account = self._store.get(target.resource, target.namespace, target.name)
         if account is None:
             raise no_account(target.name)
-        body = _body(request, "TokenRequest")
         given = body if isinstance(body, dict) else {}
         return Answer(201, msgspec.json.encode(self._tokens.request(account, given, call.now, call.uid())))
 
@@ -323,12 +323,12 @@ def _verb(request: Request, target: Target) -> str:
 
 def _body(request: Request, expected: str) -> Any:
     """The decoded body of a write. Raises a 415 or a 400."""
-    kind = request.content_type.partition(";")[0].strip() or JSON
+    kind = decoding.media_type(request.content_type)
     try:
         if kind == JSON:
-            return msgspec.json.decode(request.body)
+            return decoding.from_json(request.body)
         if kind == "application/yaml":
-            return yaml.safe_load(request.body)
+            return decoding.from_yaml(request.body)
     except (msgspec.DecodeError, yaml.YAMLError) as error:
         words = f"couldn't get version/kind; json parse error: {error}"
         raise status.bad_request(f"the object provided is unrecognized (must be of type {expected}): {words}") from None

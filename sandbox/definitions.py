@@ -1,8 +1,9 @@
 """CustomResourceDefinitions are completed, checked and given their conditions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from . import patterns
 from .status import Cause, required, unsupported, wrong
 
 BUCKET: Final = "customresourcedefinitions.apiextensions.k8s.io"
@@ -63,9 +64,38 @@ def problems(body: Mapping[str, Any]) -> list[Cause]:
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema"))
+    causes += _patterns(versions)
     known = ("plural", "singular", "kind", "listKind")
     causes += [required(f"spec.names.{field}") for field in known if not names.get(field)]
     return causes
+
+
+def _patterns(versions: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
+    """The patterns of the schemas that are no regular expressions; a schema that all versions share stands at another place."""
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in versions]
+    if all(schema == schemas[0] for schema in schemas):
+        yield from _unusable(schemas[0] if schemas else {}, "spec.validation.openAPIV3Schema")
+        return
+    for index, schema in enumerate(schemas):
+        yield from _unusable(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+
+
+def _unusable(schema: Any, place: str) -> Iterator[Cause]:
+    if not isinstance(schema, Mapping):
+        return
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        try:
+            patterns.check(pattern)
+        except patterns.PatternError as error:
+            yield wrong(f"{place}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
+    for key in ("items", "additionalProperties", "not"):
+        yield from _unusable(schema.get(key), f"{place}.{key}")
+    for key in ("allOf", "anyOf", "oneOf"):
+        for index, inner in enumerate(schema.get(key) or ()):
+            yield from _unusable(inner, f"{place}.{key}[{index}]")
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from _unusable(inner, f"{place}.properties[{name}]")
 
 
 def established(body: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from . import definitions
+from .reading import number
 from .resources import Resource
 from .status import Subject, bad_request, conflict, forbidden, invalid, unsupported
 
@@ -32,8 +33,11 @@ def options_from(query: Mapping[str, str], body: Any) -> DeleteOptions:
     if body is not None and not isinstance(body, Mapping):
         raise bad_request("decoded object cannot be converted to DeleteOptions")
     given = body or {}
+    asked = query.get("gracePeriodSeconds")
     preconditions = given.get("preconditions") or {}
-    grace = given.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    grace = given.get("gracePeriodSeconds", None if asked is None else number(asked))
+    if grace is not None and not isinstance(grace, int):
+        raise bad_request("decoded object cannot be converted to DeleteOptions: gracePeriodSeconds is no number")
     propagation = given.get("propagationPolicy", query.get("propagationPolicy"))
     orphan = given.get("orphanDependents", query.get("orphanDependents"))
     if propagation is None and orphan is not None:
@@ -44,7 +48,7 @@ def options_from(query: Mapping[str, str], body: Any) -> DeleteOptions:
     return DeleteOptions(
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
-        grace=None if grace is None else max(int(grace), 0),
+        grace=None if grace is None else max(grace, 0),
         propagation=propagation,
         dry_run=bool(given.get("dryRun")) or bool(query.get("dryRun")),
     )

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from .reading import switched_on
 from .status import Refused
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -28,7 +29,7 @@ class LoggedRequest:
     @property
     def watching(self) -> bool:
         """Whether it asked for a watch."""
-        return self.method == "GET" and self.query.get("watch") in ("true", "1", "")
+        return self.method == "GET" and switched_on(self.query, "watch")
 
     def json(self) -> Any:
         """The decoded body; None when there was none."""

@@ -1,5 +1,6 @@
 """Patches are applied to decoded objects: JSON merge (RFC 7386), JSON patch (RFC 6902), strategic merge."""
 
+import copy
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -7,9 +8,10 @@ from typing import Any, Final
 import jsonpatch
 import msgspec
 import yaml
-from jsonpointer import JsonPointerException
+from jsonpointer import JsonPointerException, resolve_pointer
 
-from .status import Refused, bad_request, unprocessable, unsupported_media_type
+from . import decoding
+from .status import Refused, bad_request, too_large, unprocessable, unsupported_media_type
 from .strategic import strategic_merge
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -17,6 +19,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 MAX_OPERATIONS: Final = 10_000
+COPY_LIMIT: Final = 3 * 1024 * 1024
+"""How many bytes of JSON the `copy` operations of one patch may copy together."""
 
 _BUILTIN_TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _CUSTOM_TYPES: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
@@ -81,17 +85,33 @@ class _Patch(jsonpatch.JsonPatch):
     operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "test": _Test, "replace": _Replace})
 
 
+def _copied(operation: Any, target: Any) -> int:
+    """How many bytes an operation is about to copy."""
+    if not isinstance(operation, Mapping) or operation.get("op") != "copy":
+        return 0
+    return len(msgspec.json.encode(resolve_pointer(target, str(operation.get("from")))))
+
+
 def _json_patch(target: dict[str, Any], operations: Any) -> Any:
     if not isinstance(operations, list):
         words = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {words}")
     if len(operations) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
-        raise bad_request(message)
+        raise too_large(message)
+    found, copied = copy.deepcopy(target), 0
     try:
-        return _Patch(operations).apply(target)
-    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError):
+        # One by one, to know what each is about to copy.
+        for operation in operations:
+            copied += _copied(operation, found)
+            if copied > COPY_LIMIT:
+                raise unprocessable()
+            found = _Patch([operation]).apply(found, in_place=True)
+    except (jsonpatch.JsonPatchException, JsonPointerException, AttributeError, TypeError, KeyError, RecursionError):
         raise unprocessable() from None
+    if decoding.is_deep(found):
+        raise unprocessable()
+    return found
 
 
 def check_type(kind: str, *, custom: bool) -> None:
@@ -106,11 +126,11 @@ def check_type(kind: str, *, custom: bool) -> None:
 def configuration(body: bytes) -> Any:
     """The decoded body of an apply patch: YAML, of which JSON is a part. Raises a 400."""
     try:
-        return msgspec.json.decode(body)
+        return decoding.from_json(body)
     except msgspec.DecodeError:
         pass
     try:
-        return yaml.safe_load(body)
+        return decoding.from_yaml(body)
     except yaml.YAMLError as error:
         raise bad_request(f"error encoding patch: yaml: {' '.join(str(error).split())}") from None
 
@@ -124,7 +144,7 @@ def apply(target: dict[str, Any], patch: bytes, content_type: str, *, custom: bo
     kind = content_type.partition(";")[0].strip()
     check_type(kind, custom=custom)
     try:
-        decoded = msgspec.json.decode(patch)
+        decoded = decoding.from_json(patch)
     except msgspec.DecodeError:
         raise bad_request("invalid JSON patch") from None
     if kind == JSON_PATCH:

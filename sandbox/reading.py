@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +24,9 @@ _CONTINUE_TOO_OLD: Final = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
+_HIGHEST: Final = (1 << 63) - 1
+_DIGITS: Final = 40
+"""Longer texts are no 64-bit numbers, whatever they say."""
 OPTIONS: Final = Subject("meta.k8s.io", "", "ListOptions")
 
 
@@ -53,31 +57,41 @@ class _Position:
     start: str
 
 
+def switched_on(query: Mapping[str, str], name: str) -> bool:
+    """Whether a query asks for something that is on or off: whatever is not said to be off is on."""
+    text = query.get(name)
+    return text is not None and text.lower() not in ("false", "0")
+
+
+def number(text: str, function: str = "ParseInt") -> int:
+    """The 64-bit number of a text, as Go's `strconv` parses it. Raises a 400."""
+    words, signed = f'strconv.{function}: parsing "{text}"', function == "ParseInt"
+    if not re.fullmatch(r"[+-]?[0-9]+" if signed else r"[0-9]+", text):
+        raise bad_request(f"{words}: invalid syntax")
+    found = int(text) if len(text) <= _DIGITS else _HIGHEST + 1
+    if not -_HIGHEST <= found <= _HIGHEST:
+        raise bad_request(f"{words}: value out of range")
+    return found
+
+
 def limit_of(query: Mapping[str, str]) -> int:
     """The page size of a list; 0 and less mean no limit. Raises a 400."""
-    text = query.get("limit") or "0"
-    try:
-        return max(int(text), 0)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return max(number(query.get("limit") or "0"), 0)
 
 
 def version_of(query: Mapping[str, str]) -> int:
     """The resourceVersion of a query, 0 when there is none. Raises a 400."""
     text = query.get("resourceVersion") or "0"
-    if text.isdigit():
-        return int(text)
-    words = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-    raise bad_request(f"invalid resource version: resourceVersion: {words}")
+    try:
+        return number(text, "ParseUint")
+    except Refused as refused:
+        words = f'Invalid value: "{text}": {refused.message}'
+        raise bad_request(f"invalid resource version: resourceVersion: {words}") from None
 
 
 def timeout_of(query: Mapping[str, str]) -> int:
     """The timeoutSeconds of a watch, 0 when there is none. Raises a 400."""
-    text = query.get("timeoutSeconds") or "0"
-    try:
-        return max(int(text), 0)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return max(number(query.get("timeoutSeconds") or "0"), 0)
 
 
 def check_reached(store: Store, query: Mapping[str, str]) -> None:
@@ -136,9 +150,10 @@ def check_watch(query: Mapping[str, str]) -> None:
     if causes:
         raise invalid(OPTIONS, "", causes)
     text = query.get("resourceVersion") or "0"
-    if not text.isdigit():
-        words = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise Refused(500, "", f"resourceVersion: {words}")
+    try:
+        number(text, "ParseUint")
+    except Refused as refused:
+        raise Refused(500, "", f'resourceVersion: Invalid value: "{text}": {refused.message}') from None
 
 
 def list_page(store: Store, resource: Resource, selection: Selection, query: Mapping[str, str]) -> Page:

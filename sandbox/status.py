@@ -212,10 +212,9 @@ def unsupported_media_type(accepted: Sequence[str]) -> Refused:
     return Refused(415, "UnsupportedMediaType", message)
 
 
-def too_large(limit: int) -> Refused:
-    """413 for a request body above `limit` bytes."""
-    message = f"Request entity too large: limit is {limit}"
-    return Refused(413, "RequestEntityTooLarge", message)
+def too_large(why: str) -> Refused:
+    """413 for a request that asks for more than a server does at once."""
+    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
 
 
 def expired(message: str, continue_token: str | None = None) -> Refused:

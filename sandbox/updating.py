@@ -6,6 +6,7 @@ from typing import Any, Final
 from . import definitions, metadata
 from .checks import frozen, problems
 from .defaults import complete
+from .patterns import Patience
 from .resources import Resource
 from .schemas import says_nothing
 from .status import Cause, Refused, Subject, conflict, invalid, wrong
@@ -84,18 +85,22 @@ def prepare(resource: Resource, old: Mapping[str, Any], new: dict[str, Any], sub
     return found
 
 
-def schema_problems(resource: Resource, body: Mapping[str, Any], subresource: str = "") -> list[Cause]:
+def schema_problems(
+    resource: Resource, body: Mapping[str, Any], patience: Patience, subresource: str = ""
+) -> list[Cause]:
     """What the schema of a custom kind says to a body; the status endpoint looks at nothing but the status."""
     schema = resource.schema
     if schema is None or says_nothing(schema):
         return []
     if subresource == "status":
         found = (schema.get("properties") or {}).get("status")
-        return violations(found, body["status"], "", "status") if found and "status" in body else []
-    return violations(schema, {key: value for key, value in body.items() if key != "metadata"})
+        return violations(found, body["status"], patience, "", "status") if found and "status" in body else []
+    return violations(schema, {key: value for key, value in body.items() if key != "metadata"}, patience)
 
 
-def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any], subresource: str = "") -> None:
+def check(
+    resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any], patience: Patience, subresource: str = ""
+) -> None:
     """Raise a 422 that names every fault of a prepared update."""
     plain = metadata.problems(resource, new["metadata"])
     changed = metadata.update_problems(old["metadata"], new["metadata"])
@@ -107,9 +112,9 @@ def check(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any], su
     if touched := frozen(resource, old, new):
         # Events are named by their older group there.
         raise invalid(Subject("", "events", "Event"), new["metadata"].get("name", ""), touched)
-    if found := schema_problems(resource, new, subresource):
+    if found := schema_problems(resource, new, patience, subresource):
         # What was wrong before the schema changed may stay so, as long as it is not touched.
-        known = schema_problems(resource, old, subresource)
+        known = schema_problems(resource, old, patience, subresource)
         causes += [cause for cause in found if cause not in known]
     if causes:
         raise invalid(resource.subject, new["metadata"].get("name", ""), causes)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from .patterns import Patience
 from .schemas import Schema
 from .status import Cause, quoted, required, too_long, unsupported, wrong
 
@@ -59,22 +60,25 @@ _FORMATS: Final[dict[str, Callable[[str], bool]]] = {
 }
 
 
-def violations(schema: Schema, value: Any, name: str = "", place: str | None = None) -> list[Cause]:
-    """What is wrong with a value. `name` is how the sentences call it, `place` the field (the same if not given)."""
+def violations(schema: Schema, value: Any, patience: Patience, name: str = "", place: str | None = None) -> list[Cause]:
+    """What is wrong with a value. `name` is how the sentences call it, `place` the field (the same if not given).
+
+    Raises a 500 when the patterns of the schema take too long.
+    """
     place = name if place is None else place
     causes = _typed(schema, value, name, place)
     if causes:
         return [*causes, *_enumerated(schema, value, place)] if value is not None else causes
     causes = _enumerated(schema, value, place)
     if isinstance(value, str):
-        causes += _text(schema, value, name, place)
+        causes += _text(schema, value, (name, place), patience)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         causes += _number(schema, value, name, place)
     elif isinstance(value, list):
-        causes += _list(schema, value, name, place)
+        causes += _list(schema, value, (name, place), patience)
     elif isinstance(value, dict):
-        causes += _map(schema, value, name, place)
-    return causes + _combined(schema, value, name, place)
+        causes += _map(schema, value, (name, place), patience)
+    return causes + _combined(schema, value, (name, place), patience)
 
 
 def _mistyped(expected: str, value: Any, name: str, place: str) -> Cause:
@@ -103,7 +107,8 @@ def _enumerated(schema: Schema, value: Any, place: str) -> list[Cause]:
     return [unsupported(place, value, choices)]
 
 
-def _text(schema: Schema, value: str, name: str, place: str) -> list[Cause]:
+def _text(schema: Schema, value: str, where: tuple[str, str], patience: Patience) -> list[Cause]:
+    name, place = where
     causes: list[Cause] = []
     least, most = schema.get("minLength"), schema.get("maxLength")
     if most is not None and len(value) > most:
@@ -111,7 +116,7 @@ def _text(schema: Schema, value: str, name: str, place: str) -> list[Cause]:
     if least is not None and len(value) < least:
         causes.append(wrong(place, value, f"{name} in body should be at least {least} chars long"))
     pattern = schema.get("pattern")
-    if pattern is not None and not re.search(pattern, value):
+    if pattern is not None and not patience.finds(pattern, value, name):
         causes.append(wrong(place, value, f"{name} in body should match '{pattern}'"))
     kind = schema.get("format", "")
     if kind in _FORMATS and not _FORMATS[kind](value):
@@ -147,12 +152,13 @@ def _counted(count: int, limits: tuple[Any, Any], words: str, name: str, place: 
     return []
 
 
-def _list(schema: Schema, value: list[Any], name: str, place: str) -> list[Cause]:
+def _list(schema: Schema, value: list[Any], where: tuple[str, str], patience: Patience) -> list[Cause]:
+    name, place = where
     causes = _counted(len(value), (schema.get("minItems"), schema.get("maxItems")), "items", name, place)
     items = schema.get("items")
     if isinstance(items, Mapping):
         for index, item in enumerate(value):
-            causes += violations(items, item, f"{name}[{index}]", f"{place}[{index}]")
+            causes += violations(items, item, patience, f"{name}[{index}]", f"{place}[{index}]")
     return causes + _doubles(schema, value, place)
 
 
@@ -174,7 +180,8 @@ def _doubles(schema: Schema, value: list[Any], place: str) -> list[Cause]:
     return causes
 
 
-def _map(schema: Schema, value: dict[str, Any], name: str, place: str) -> list[Cause]:
+def _map(schema: Schema, value: dict[str, Any], where: tuple[str, str], patience: Patience) -> list[Cause]:
+    name, place = where
     counts = (schema.get("minProperties"), schema.get("maxProperties"))
     causes = _counted(len(value), counts, "properties", name, place)
     wanted = [*(schema.get("required") or ())]
@@ -186,7 +193,7 @@ def _map(schema: Schema, value: dict[str, Any], name: str, place: str) -> list[C
     for key, inner in value.items():
         found = properties.get(key, more)
         if isinstance(found, Mapping):
-            causes += violations(found, inner, _below(name, key), _below(place, key))
+            causes += violations(found, inner, patience, _below(name, key), _below(place, key))
     return causes
 
 
@@ -194,25 +201,26 @@ def _below(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _combined(schema: Schema, value: Any, name: str, place: str) -> list[Cause]:
+def _combined(schema: Schema, value: Any, where: tuple[str, str], patience: Patience) -> list[Cause]:
     """What `allOf`, `anyOf`, `oneOf` and `not` say."""
+    name, place = where
     causes: list[Cause] = []
-    every = [violations(each, value, name, place) for each in schema.get("allOf") or ()]
+    every = [violations(each, value, patience, name, place) for each in schema.get("allOf") or ()]
     if any(every):
         causes += [cause for found in every for cause in found]
         words = "None validated" if all(every) else "Not all validated"
         causes.append(Cause("FieldValueInvalid", _said(name, f"all the schemas (allOf). {words}"), _NOWHERE))
-    some = [violations(each, value, name, place) for each in schema.get("anyOf") or ()]
+    some = [violations(each, value, patience, name, place) for each in schema.get("anyOf") or ()]
     if some and all(some) and not schema.get("x-kubernetes-int-or-string"):
         causes += [Cause("FieldValueInvalid", _said(name, "at least one schema (anyOf)"), _NOWHERE), *some[0]]
-    single = [violations(each, value, name, place) for each in schema.get("oneOf") or ()]
+    single = [violations(each, value, patience, name, place) for each in schema.get("oneOf") or ()]
     valid = sum(not found for found in single)
     if single and valid != 1:
         words = "Found none valid" if not valid else f"Found {valid} valid alternatives"
         message = _said(name, f"one and only one schema (oneOf). {words}")
         causes += [Cause("FieldValueInvalid", message, _NOWHERE), *(() if valid else single[0])]
     banned = schema.get("not")
-    if isinstance(banned, Mapping) and not violations(banned, value, name, place):
+    if isinstance(banned, Mapping) and not violations(banned, value, patience, name, place):
         causes.append(
             Cause("FieldValueInvalid", f'Invalid value: "": "{name}" must not validate the schema (not)', _NOWHERE)
         )

@@ -23,6 +23,7 @@ from . import (
 from .deletion import DeleteOptions
 from .history import Stored
 from .ownership import Writer
+from .patterns import Patience
 from .resources import Resource, object_key
 from .store import Store, seal
 
@@ -36,12 +37,13 @@ class Call:
     """What a write takes from the world: the second it happens in, sources of identity, and whose it is.
 
     `manager` is the name under which fields are managed (None: nobody keeps book); `through` is the subresource
-    that is named there when it is not the target's. `force` takes fields from others in an apply.
+    that is named there when it is not the target's. `patience` is the time for patterns of schemas. `force` takes fields from others in an apply.
     """
 
     now: str
     uid: Callable[[], str]
     suffix: Callable[[], str]
+    patience: Patience
     dry_run: bool = False
     manager: str | None = "sandbox"
     through: str = ""
@@ -108,7 +110,7 @@ class Verbs:
             managing.created(resource, new, writer)
         defaults.fill(resource, new)
         causes = metadata.problems(resource, new["metadata"])
-        causes += updating.schema_problems(resource, new)
+        causes += updating.schema_problems(resource, new, call.patience)
         causes += checks.problems(resource, new)
         if causes:
             raise status.invalid(resource.subject, name, causes)
@@ -240,7 +242,7 @@ class Verbs:
         new["metadata"]["resourceVersion"] = str(stored.version)
         given = managing.take_entries(new)
         found = updating.prepare(resource, old, new, target.subresource)
-        updating.check(resource, old, found, target.subresource)
+        updating.check(resource, old, found, call.patience, target.subresource)
         managing.take_entries(found)
         if managers is not None:
             managing.keep_entries(found, managers)

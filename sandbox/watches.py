@@ -3,18 +3,15 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from . import rendering
 from .history import Change, Stored
-from .reading import check_watch, version_of
+from .reading import check_watch, switched_on, version_of
 from .rendering import Form
 from .resources import Resource
 from .selecting import Selection
 from .status import Refused, expired, too_new
 from .store import Store, chosen, stamp
-
-_TRUE: Final = ("true", "1")
 
 
 @dataclass(frozen=True)
@@ -120,14 +117,14 @@ class Hub:
         check_watch(query)
         feed = Feed(view, self._limit)
         version = version_of(query)
-        streamed = query.get("sendInitialEvents") in _TRUE
+        streamed = switched_on(query, "sendInitialEvents")
         current = self._store.history.current
         try:
             if streamed and version > current:
                 raise too_new(version, current)
             if streamed or (version == 0 and query.get("sendInitialEvents") is None):
                 self._state(feed)
-                if query.get("allowWatchBookmarks") in _TRUE:
+                if switched_on(query, "allowWatchBookmarks"):
                     line = rendering.bookmark(view.resource, current, view.form, initial_end=True)
                     feed.offer(line, bounded=False)
                     feed.bookmarked = current

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import random
 import socket
+import ssl
 import struct
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +20,9 @@ from aiohttp.streams import StreamReader
 from . import rendering, status
 from .api import Answer, Api, Request, answer_refusal
 from .faults import Faults, LoggedRequest, RequestLog
-from .reading import timeout_of
+from .hosts import guard
+from .patterns import Patience
+from .reading import switched_on, timeout_of
 from .rendering import JSON
 from .rights import ADMIN
 from .status import Refused
@@ -26,6 +30,7 @@ from .verbs import Call
 from .watches import Feed, Hub, View
 
 BODY_LIMIT = 3 * 1024 * 1024
+HEADER_LIMIT = 1024 * 1024
 # The alphabet of the server's generated names: no vowels, no look-alikes.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -101,15 +106,26 @@ class Wire:
         self._api = api
         self._hub = hub
         self._settings = settings
+        self._guard = guard("127.0.0.1")
 
-    async def listen(self, host: str, port: int) -> "Listener":
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> "Listener":
         """Serve on a port; 0 takes a free one. Raises OSError when the port is taken."""
         # A client that hangs up cancels its handler: an idle watch would else live on until its next line.
-        server = web.Server(self._handle, request_factory=_request, access_log=None, handler_cancellation=True)
+        self._guard = guard(host)
+        server = web.Server(
+            self._handle,
+            request_factory=_request,
+            access_log=None,
+            handler_cancellation=True,
+            # As on the real server: selectors may be long, and what is compressed is no JSON.
+            max_line_size=HEADER_LIMIT,
+            max_field_size=HEADER_LIMIT,
+            auto_decompress=False,
+        )
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, host, port).start()
+            await web.TCPSite(runner, host, port, ssl_context=tls).start()
         except OSError:
             await runner.cleanup()
             raise
@@ -117,13 +133,17 @@ class Wire:
 
     def call(self) -> Call:
         """What a write takes from the world now."""
-        return Call(self._settings.now(), lambda: str(uuid.uuid4()), _suffix)
+        return Call(self._settings.now(), lambda: str(uuid.uuid4()), _suffix, Patience(time.perf_counter))
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
+            self._guard(request.headers.get("Host", ""), request.headers.get("Origin", ""))
+        except Refused as refused:
+            return _response(answer_refusal(refused))
+        try:
             body = await request.read() if request.can_read_body else b""
         except web.HTTPRequestEntityTooLarge:
-            return _response(answer_refusal(status.too_large(BODY_LIMIT)))
+            return _response(answer_refusal(status.too_large(f"limit is {BODY_LIMIT}")))
         entry = LoggedRequest(
             request.method,
             request.path,
@@ -170,6 +190,9 @@ class Wire:
             return (found, self._hub.open(found, asked.query)) if isinstance(found, View) else found
         except Refused as refused:
             return answer_refusal(refused)
+        except RecursionError:
+            # Deeper than what was measured when the body was decoded: a schema, or many small patches.
+            return answer_refusal(status.bad_request("the request is nested too deeply: exceeded max depth"))
 
     def _hang_up(self, request: web.BaseRequest, entry: LoggedRequest) -> web.StreamResponse:
         self.log.add(entry)
@@ -204,7 +227,7 @@ class Wire:
     async def _pump(self, response: web.StreamResponse, watch: OpenWatch, entry: LoggedRequest) -> None:
         """Write lines as they come, bookmarks in between, until the feed or the time ends."""
         loop = asyncio.get_running_loop()
-        bookmarks = entry.query.get("allowWatchBookmarks") in ("true", "1")
+        bookmarks = switched_on(entry.query, "allowWatchBookmarks")
         deadline = loop.time() + self._duration(entry)
         interval = self._settings.bookmark_interval
         next_bookmark = loop.time() + interval

@@ -127,6 +127,68 @@ async def test_wrong_values_are_refused(checks: Checks) -> None:
         assert status["details"]["kind"] == "Check"
 
 
+# A pattern, a text that has it, one that has not.
+PATTERNS = [
+    ("^a$", "a", "a\n"),
+    (r"^\d$", "3", "\N{ARABIC-INDIC DIGIT THREE}"),
+    (r"^\w$", "e", "\N{LATIN SMALL LETTER E WITH ACUTE}"),
+    (r"^\s$", "\t", "\v"),
+    (r"^\p{L}$", "\N{LATIN SMALL LETTER E WITH ACUTE}", "1"),
+    ("^[[:alpha:]]+$", "ab", "a1"),
+    (r"^a\z", "a", "ab"),
+    (r"^\x{41}\Q.*\E$", "A.*", "Aaa"),
+    ("(?i)^abc$", "ABC", "abd"),
+    ("(?m)^b$", "a\nb\nc", "ab"),
+    ("^a{,2}b$", "a{,2}b", "aab"),
+]
+UNUSABLE = [
+    "^(?=a)b$",
+    "(?<!a)b",
+    "(?>a)",
+    "(?#c)a",
+    r"(a)\1",
+    r"a\Z",
+    "a++",
+    "a{2}{3}",
+    "a{1001}",
+    "(",
+    "[a-z",
+    "*a",
+    "x{2,1}",
+]
+
+
+async def test_patterns_are_regular_expressions_of_go(api: Api, space: Space) -> None:
+    group = f"p{secrets.token_hex(4)}.{space.group}"
+    body = definition(group, "checks", "Check")
+    (version,) = body["spec"]["versions"]
+    texts = {f"p{number}": {"type": "string", "pattern": pattern} for number, (pattern, _, _) in enumerate(PATTERNS)}
+    spec = {"type": "object", "properties": texts}
+    version["schema"]["openAPIV3Schema"] = {"type": "object", "properties": {"spec": spec}}
+    await api.create(DEFINITIONS, body)
+    await established(api, body)
+    checks = Checks(api, group, space.grouped(f"{group}/v1", "checks"))
+    for number, (pattern, good, bad) in enumerate(PATTERNS):
+        status = (await checks.post("bad", **{f"p{number}": bad})).refused(422, "Invalid")
+        assert f"spec.p{number} in body should match '{pattern}'" in status["message"]
+        assert (await checks.post(f"good{number}", **{f"p{number}": good})).code == 201, pattern
+    await api.call("DELETE", f"{DEFINITIONS}/checks.{group}")
+
+
+async def test_a_pattern_that_is_no_regular_expression_is_refused(api: Api, space: Space) -> None:
+    body = definition(space.group, "patterns", "Pattern")
+    (version,) = body["spec"]["versions"]
+    for pattern in UNUSABLE:
+        version["schema"]["openAPIV3Schema"] = {
+            "type": "object",
+            "properties": {"a": {"type": "string", "pattern": pattern}},
+        }
+        status = (await api.call("POST", DEFINITIONS, body, dryRun="All")).refused(422, "Invalid")
+        place = "spec.validation.openAPIV3Schema.properties[a].pattern: Invalid value"
+        assert place in status["message"], pattern
+        assert "must be a valid regular expression, but isn't: error parsing regexp: " in status["message"]
+
+
 async def test_the_whole_object_is_looked_at(checks: Checks) -> None:
     bare = custom(f"{checks.group}/v1", "Check", "one", {})
     for body in (bare, {**bare, "spec": None}):

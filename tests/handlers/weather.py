@@ -217,7 +217,7 @@ class Weather:
         }
         head = "".join(f"{name}: {value}\r\n" for name, value in kept.items())
         back.write(
-            f"{asked.method} {path} HTTP/1.1\r\nHost: sandbox\r\nConnection: close\r\n"
+            f"{asked.method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             f"Content-Length: {len(body)}\r\n{head}\r\n".encode()
             + body
         )

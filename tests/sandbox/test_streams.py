@@ -73,7 +73,7 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_hinders_nobody(
 ) -> None:
     good = await watch(session, sandbox)
     _, slow = await asyncio.open_connection("127.0.0.1", sandbox.port, limit=1024)
-    slow.write(f"GET {CONFIGMAPS}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    slow.write(f"GET {CONFIGMAPS}?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     await until(lambda: sandbox.watchers == 2)
     for index in range(400):
         sandbox.create(configmap(f"c{index}", 50_000))
