@@ -335,7 +335,8 @@ class PersistenceSettings(_Group):
     """Copy the values of Secrets into the diff-base as they are, as Kopf does, instead of their hashes: then `old` shows
     values also of what was changed while no operator watched. Not known to Kopf."""
     consistency_timeout: float = 5.0
-    """How long to wait for our own change to come back; 0: do not wait."""
+    """How long to wait for our own change to come back; 0: do not wait. Timers and daemons that are called again within it see what
+    their last call may have written by another client: the object is read. After it the watch has told of that."""
     checkpoint_interval: float = 1.0
     """How long after a handler's end its outcome may stay unwritten while the next handler runs. Not known to Kopf."""
 

@@ -6,11 +6,13 @@ import json
 import os
 import ssl
 import urllib.request
+from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
 
-def _server():
+def _server() -> tuple[str, dict[str, Any], ssl.SSLContext | None]:
     with open(os.environ["KUBECONFIG"]) as file:  # noqa: PTH123 (as an operator writes it)
         config = yaml.safe_load(file)
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
@@ -26,7 +28,7 @@ def _server():
     )
 
 
-def patch(body, change, *subresource):
+def patch(body: Mapping[str, Any], change: dict[str, Any], *subresource: str) -> Any:
     """Merge a change into an object, and wait for the answer."""
     server, user, tls = _server()
     metadata = body["metadata"]
@@ -42,6 +44,6 @@ def patch(body, change, *subresource):
         return json.load(answer)
 
 
-async def patch_async(body, change, *subresource):
+async def patch_async(body: Mapping[str, Any], change: dict[str, Any], *subresource: str) -> Any:
     """The same for who must not block."""
     return await asyncio.to_thread(patch, body, change, *subresource)

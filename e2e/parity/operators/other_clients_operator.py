@@ -21,6 +21,13 @@ def wider(body, status, **kwargs):
     patch(body, {"status": {"created": {"synced": [*synced, "c"]}}}, "status")
 
 
+@kopf.on.update("apples", field="spec.blocking")
+async def blocking(body, status, **kwargs):
+    record("blocking", {"body": body, "status": status, **without(kwargs, "patch")})
+    # As one should not, and many do.
+    patch(body, {"status": {"created": {"synced": [*status["created"]["synced"], "d"]}}}, "status")
+
+
 @kopf.on.update("apples", field="spec.narrower")
 async def narrower(body, status, **kwargs):
     record("narrower", {"body": body, "status": status, **without(kwargs, "patch")})

@@ -185,10 +185,10 @@ async def lifecycles(world: World) -> None:
 
 
 async def other_clients(world: World) -> None:
-    await world.create("one", {"wider": 0, "narrower": 0, "parts": []})
+    await world.create("one", {"wider": 0, "blocking": 0, "narrower": 0, "parts": []})
     await world.handled("one", wider=0)
-    await world.spec("one", wider=1, narrower=1)
-    await world.handled("one", wider=1, narrower=1)
+    await world.spec("one", wider=1, blocking=1, narrower=1)
+    await world.handled("one", wider=1, blocking=1, narrower=1)
     await world.spec("one", parts=["x", "y", "z"])
     await world.handled("one", parts=["x", "y", "z"])
     await world.create("ticking", {"field": "a"}, labels={"ticks": "yes"})
