@@ -99,6 +99,14 @@ class Access:
     loader: "AccessLoader | None" = field(default=None, init=False, repr=False, compare=False)
     """Who read this, and can read it anew; a copy that was changed (`dataclasses.replace`) has none."""
 
+    @property
+    def shown(self) -> str:
+        """The URL of the server as people may read it: without a login."""
+        return redacted(self.server)
+
+    def __repr__(self) -> str:
+        return f"Access({self.shown!r}, origin={self.origin!r})"
+
 
 class AccessLoader(Protocol):
     """Files that say how to reach a server. May be asked from any thread."""
@@ -114,14 +122,6 @@ class AccessLoader(Protocol):
         Called when the current one does not work. Never raises: files that cannot be used are looked at again when they change.
         """
         ...
-
-    @property
-    def shown(self) -> str:
-        """The URL of the server as people may read it: without a login."""
-        return redacted(self.server)
-
-    def __repr__(self) -> str:
-        return f"Access({self.shown!r}, origin={self.origin!r})"
 
 
 class AccessSource(Protocol):

@@ -22,7 +22,6 @@ from .progress import MultiProgressStorage, ProgressRecord, ProgressStorage
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PROGRESS_OF = "ctl.dev/progress"
-SHOWN = 200
 """How many characters of what cannot be read are shown."""
 
 Records = dict[str, ProgressRecord]
