@@ -15,6 +15,12 @@ def created(body, namespace, name, **kwargs):
     forced = {"metadata": {"name": "mine", "namespace": "elsewhere", "labels": {"l": "lost"}}, "spec": {"template": {}}}
     kopf.adopt(forced, owner=body, forced=True, strict=True, nested="spec.template")
     record("forced", {}, child=forced)
+    shared, owners = {"app": "x"}, [{"uid": "other"}]
+    sharing = {"metadata": {"labels": shared, "ownerReferences": owners}, "spec": {"selector": {"matchLabels": shared}}}
+    kopf.adopt(sharing)
+    record("sharing", {}, child=sharing, labels=shared, owners=owners, same=sharing["metadata"]["labels"] is shared)
+    kopf.remove_owner_reference(sharing)
+    record("sharing_bare", {}, owners=owners)
     several = [{}, ({"metadata": {}}, [{"spec": {"jobTemplate": {"spec": {}}}}])]
     kopf.label(several, {"a": "b"}, nested=["spec.jobTemplate"])
     kopf.harmonize_naming(several)

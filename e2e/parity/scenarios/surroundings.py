@@ -57,6 +57,26 @@ async def core(world: World) -> None:
     )
 
 
+async def secrets(world: World) -> None:
+    def is_at_rest(body: Any) -> bool:
+        """Each change adds or removes a key: the keys that are known are those that are there, and no record is left."""
+        kept = {
+            name.rpartition("/")[2]: text for name, text in ((body or {})["metadata"].get("annotations") or {}).items()
+        }
+        last = json.loads(kept.pop("last-handled-configuration", "{}"))
+        return not kept and last.get("data", {}).keys() == body["data"].keys()
+
+    await world.create("one", stringData={"a": "one", "b": "same"}, plural="secrets", labels={"ours": "yes"})
+    await world.called("field")
+    await world.until("one", is_at_rest, plural="secrets")
+    await world.patch("one", {"data": {"a": "dHdv", "c": "Yw=="}}, plural="secrets")
+    await world.called("callback")
+    await world.until("one", is_at_rest, plural="secrets")
+    await world.patch("one", {"data": {"b": None, "d": "dGhyZWU="}}, plural="secrets")
+    await world.called("child", count=2)
+    await world.until("one", is_at_rest, plural="secrets")
+
+
 async def cluster(world: World) -> None:
     name = f"{world.namespace}-one"
     await world.create(name, {"field": "a"}, plural="orchards")
@@ -267,6 +287,7 @@ SCENARIOS = [
     Scenario(name="hierarchies", play=hierarchies),
     Scenario(name="selectors", play=selectors, ordered=False, real=True),
     Scenario(name="core", play=core, kept=("configmaps", "pods"), real=True),
+    Scenario(name="secrets", play=secrets, kept=()),
     Scenario(
         name="cluster",
         play=cluster,
