@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ctl.cli.alias import KOPF_VERSION, kopf_names
+from ctl._version import KOPF_VERSION
+from ctl.cli.alias import kopf_names
 from ctl.cli.private import MODULES, RENAMED
 
 REMEDY = "call ctl.install_as_kopf() before that import, or start the operator with `ctl run`"

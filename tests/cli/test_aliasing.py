@@ -175,7 +175,7 @@ def test_each_command_of_kopf_is_there_under_its_name(target: Path) -> None:
 
 
 def test_an_environment_gets_it_and_gives_it_back(environment: Path, tmp_path: Path) -> None:
-    pip = [environment, "-m", "pip", "--disable-pip-version-check"]
+    pip: list[str | Path] = [environment, "-m", "pip", "--disable-pip-version-check"]
     site = Path(printed(environment, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"))
     distribution(site, "needy", "1.0", "Requires-Dist: kopf (>=1.36)")
     assert "needy 1.0 requires kopf, which is not installed." in run(*pip, "check").stdout

@@ -194,7 +194,7 @@ def test_pykube_objects_are_unwrapped() -> None:
 
 def test_what_objects_share_is_changed_for_all_of_them() -> None:
     shared = {"app": "x"}
-    obj = {"metadata": {"labels": shared}, "spec": {"selector": {"matchLabels": shared}}}
+    obj: dict[str, Any] = {"metadata": {"labels": shared}, "spec": {"selector": {"matchLabels": shared}}}
     h.label(obj, {"a": "b"})
     assert obj["spec"]["selector"]["matchLabels"] == {"app": "x", "a": "b"}
     h.adopt(obj, OWNER)

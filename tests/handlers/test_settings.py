@@ -150,15 +150,11 @@ class TestDeprecated:
 
 
 def test_groups_are_given_in_kopfs_order() -> None:
-    groups = [
-        OperatorSettings().process,
-        OperatorSettings().posting,
-        OperatorSettings().peering,
-        OperatorSettings().watching,
-    ]
-    settings = OperatorSettings(*groups)
-    assert [settings.process, settings.posting, settings.peering, settings.watching] == groups
-    assert settings.watching is groups[3]
+    known = OperatorSettings()
+    settings = OperatorSettings(known.process, known.posting, known.peering, known.watching, known.queueing)
+    assert settings.peering is known.peering
+    assert settings.watching is known.watching
+    assert settings.queueing is known.queueing
 
 
 class TestNumbers:
