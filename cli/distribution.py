@@ -53,7 +53,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ctl import *
-    from ctl import adjust_namespace, harmonize_naming
+
+    __version_tuple__: tuple[int, ...]
+    __commit_id__: str | None
 else:
     try:
         from ctl.cli.alias import take_place

@@ -4,6 +4,7 @@ Each gives None where there is nothing to log in with, so that several can be de
 Kopf's: the `kubernetes` client and kubeconfig files 10, the asynchronous client 15, pykube and the service account 20.
 """
 
+import base64
 import inspect
 import os
 from pathlib import Path
@@ -19,7 +20,8 @@ from .errors import LoginError
 def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo | None:
     """Log in as the current context of $KUBECONFIG (a list merges) or `~/.kube/config` says; None without a file.
 
-    Exec plugins are not run: they belong to the default login. Raises LoginError for files that make no sense.
+    All is as the file has it, but that paths begin where the file is. Exec plugins are not run: they belong to the default login. Raises
+    LoginError for files that make no sense.
     """
     listed = os.environ.get("KUBECONFIG") or str(HOME_CONFIG)
     paths = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
@@ -32,16 +34,16 @@ def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo |
             token = selection.user.token_file.read_text().strip()
     except (AccessError, OSError) as exc:
         raise LoginError(str(exc)) from exc
-    provider = (selection.user.auth_provider or {}).get("config") or {}
+    provider, tls = (selection.user.auth_provider or {}).get("config") or {}, selection.tls
     return ConnectionInfo(
         server=selection.server,
-        ca_path=selection.tls.ca_file if not selection.tls.ca_data else None,
-        ca_data=selection.tls.ca_data,
-        insecure=selection.tls.insecure,
-        certificate_path=selection.tls.certificate_file if not selection.tls.certificate_data else None,
-        certificate_data=selection.tls.certificate_data,
-        private_key_path=selection.tls.key_file if not selection.tls.key_data else None,
-        private_key_data=selection.tls.key_data,
+        ca_path=_path(tls.ca_file, tls.ca_data),
+        ca_data=_base64(tls.ca_data),
+        insecure=tls.insecure or None,
+        certificate_path=_path(tls.certificate_file, tls.certificate_data),
+        certificate_data=_base64(tls.certificate_data),
+        private_key_path=_path(tls.key_file, tls.key_data),
+        private_key_data=_base64(tls.key_data),
         username=selection.user.username,
         password=selection.user.password,
         token=token or provider.get("access-token"),
@@ -136,8 +138,11 @@ def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
             logger.debug("Pykube is configured via kubeconfig file.")
         except (pykube.PyKubeError, FileNotFoundError) as exc:
             raise LoginError("Cannot authenticate pykube neither in-cluster, nor via kubeconfig.") from exc
-    api = pykube.HTTPClient(found)
-    user, cluster = found.user, found.cluster
+    user, cluster, provided = found.user, found.cluster, None
+    if user.get("auth-provider"):
+        # What it gives is known after a request, however that ends.
+        pykube.HTTPClient(found).get(version="", base="/")
+        provided = (user["auth-provider"].get("config") or {}).get("access-token")
     ca, certificate, key = (
         cluster.get("certificate-authority"),
         user.get("client-certificate"),
@@ -149,14 +154,22 @@ def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
         insecure=cluster.get("insecure-skip-tls-verify"),
         username=user.get("username"),
         password=user.get("password"),
-        token=user.get("token"),
+        token=user.get("token") or provided,
         certificate_path=certificate.filename() if certificate else None,
         private_key_path=key.filename() if key else None,
         default_namespace=found.namespace,
-        proxy_url=cluster.get("proxy-url") or api.session.proxies.get("https"),
+        proxy_url=cluster.get("proxy-url"),
         trust_env=_trust_env(settings),
         priority=20,
     )
+
+
+def _path(path: Path | None, data: bytes | None) -> str | None:
+    return None if path is None or data else str(path)
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
 
 
 def _from_client(

@@ -6,6 +6,7 @@ beside it for changes that a merge cannot say, such as those inside of lists.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias, TypeVar
+from weakref import ref
 
 from ...client.patches import Operation, copy, json_diff, merge_patch
 
@@ -16,7 +17,7 @@ PatchFn: TypeAlias = Callable[[dict[str, Any]], None]
 class PatchView(MutableMapping[str, Any]):
     """One mapping inside of a patch; it comes into being in the patch when a key is set in it."""
 
-    __slots__ = ("_patch", "_path")
+    __slots__ = ("__weakref__", "_patch", "_path")
 
     def __init__(self, patch: "Patch", path: tuple[str, ...]) -> None:
         self._patch = patch
@@ -81,7 +82,7 @@ class Patch(dict[str, Any]):
     """What is to be changed: the merge patch itself, and functions (`fns`) that are applied after it, in order.
 
     True when there is anything to change. Equality looks at the merge patch only. A patch made of another one has its
-    functions too, before those that it is given. Each view of it is one object, however often it is asked for.
+    functions too, before those that it is given. Each view of it is one object for as long as somebody has it.
     """
 
     __slots__ = ("_reference", "_views", "fns")
@@ -96,8 +97,8 @@ class Patch(dict[str, Any]):
         """Start with a merge patch, the object that is patched (for `as_json_patch`), and functions."""
         super().__init__(src or {})
         self._reference = body
-        # Most patches are never looked into.
-        self._views: dict[tuple[str, ...], Any] | None = None
+        # Most patches are never looked into. A view holds the patch, and not the other way round: both go when nobody has them.
+        self._views: dict[tuple[str, ...], ref[Any]] | None = None
         self.fns: list[PatchFn] = [*(src.fns if isinstance(src, Patch) else ()), *fns]
 
     def __bool__(self) -> bool:
@@ -135,9 +136,11 @@ class Patch(dict[str, Any]):
     def _view(self, cls: type[_ViewT], path: tuple[str, ...]) -> _ViewT:
         if self._views is None:
             self._views = {}
-        view: _ViewT | None = self._views.get(path)
+        known = self._views.get(path)
+        view: _ViewT | None = None if known is None else known()
         if view is None:
-            view = self._views[path] = cls(self, path)
+            view = cls(self, path)
+            self._views[path] = ref(view)
         return view
 
     def clear(self) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +55,44 @@ def test_the_server_is_as_the_kubeconfig_has_it(tmp_path: Path, monkeypatch: pyt
     assert info is not None
     assert info.server == server
     assert ctl.ConnectionInfo(server=server).server == server
+
+
+def test_data_and_paths_are_as_the_kubeconfig_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = kubeconfig(tmp_path, "https://x")
+    content = yaml.safe_load(path.read_text())
+    content["clusters"][0]["cluster"]["certificate-authority-data"] = "Q0E="
+    content["users"][0]["user"] |= {"client-certificate": "/etc/cert.pem", "client-key-data": "S0VZ"}
+    path.write_text(yaml.safe_dump(content))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    info = ctl.login_with_kubeconfig()
+    assert info is not None
+    assert (info.ca_path, info.ca_data, info.insecure) == (None, "Q0E=", None)
+    assert (info.certificate_path, info.certificate_data) == ("/etc/cert.pem", None)
+    assert (info.private_key_path, info.private_key_data) == (None, "S0VZ")
+    assert as_access(info, "login").tls.ca_data == b"CA"
+
+
+@pytest.mark.parametrize("provided", [None, "of-the-provider"])
+def test_pykubes_auth_provider_is_asked_by_a_request(provided: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is not among those of the tests: this is what a login sees of it."""
+    asked: list[Any] = []
+    user: dict[str, Any] = {"auth-provider": {"config": {}}} if provided else {"token": "own"}
+
+    def get(**kwargs: Any) -> None:
+        asked.append(kwargs)
+        user["auth-provider"]["config"]["access-token"] = provided
+
+    found = SimpleNamespace(user=user, cluster={"server": "https://x/", "proxy-url": "http://p"}, namespace="ns")
+    library = SimpleNamespace(
+        KubeConfig=SimpleNamespace(from_service_account=lambda: found),
+        HTTPClient=lambda _: SimpleNamespace(get=get),
+    )
+    monkeypatch.setitem(sys.modules, "pykube", library)
+    info = ctl.login_via_pykube(logger=LOGGER)
+    assert info is not None
+    assert (info.server, info.token, info.proxy_url) == ("https://x/", provided or "own", "http://p")
+    assert (info.default_namespace, info.priority) == ("ns", 20)
+    assert len(asked) == (1 if provided else 0)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ def test_each_view_is_one_object() -> None:
     patch = Patch()
     assert patch.meta is patch.metadata
     assert patch.spec is patch.spec
+    kept = patch.metadata
+    assert kept is patch.meta is patch.metadata
     assert patch.status is patch.status
     assert patch.meta.labels is patch.metadata.labels
     assert patch.meta.annotations is patch.metadata.annotations
