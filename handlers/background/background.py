@@ -27,6 +27,7 @@ from ..loggers import ObjectLogger
 from .companions import Companion, Ground, Host
 from .daemons import Daemon
 from .memories import Memory
+from .rhythm import seconds
 from .stoppers import DaemonStoppingReason
 from .termination import Termination
 from .timers import Timer, Timers
@@ -221,7 +222,7 @@ class Background:
         elif known is not None:
             return
         initial = spec.initial_delay(**cause.kwargs) if callable(spec.initial_delay) else spec.initial_delay
-        delay = max(0.0, float(initial or 0.0))
+        delay = max(0.0, seconds(initial or 0.0))
         if isinstance(spec, DaemonSpec):
             daemon = host.companions[spec.id] = Daemon(spec, host, self._ground, delay)
             daemon.task = self._tasks.spawn(self._accompany(daemon), name=f"daemon {daemon}")
@@ -237,7 +238,7 @@ class Background:
         """Keep looking whether a timer that does not match will."""
         if isinstance(spec, TimerSpec) and spec.id not in host.companions and spec.id not in host.exited:
             timer = host.companions[spec.id] = Timer(spec, host, self._ground, partial(self._wake, host), dormant=True)
-            self._timers.start(timer, self._offset(timer, herd=herd) or spec.interval or 0.0)
+            self._timers.start(timer, self._offset(timer, herd=herd) or timer.rhythm.interval or 0.0)
 
     async def _accompany(self, daemon: Daemon) -> None:
         try:

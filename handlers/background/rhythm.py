@@ -12,12 +12,23 @@ Pure: times are those of the loop, in seconds. The rules are those of Kopf's doc
 import enum
 import math
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 from ..declaration.specs import TimerSpec
+from ..execution.outcomes import LONGEST_DELAY, leads_to_date
 
 SPREAD = 600.0
 """The longest time, in seconds, over which the first calls for objects that were there at the start are spread."""
 GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def seconds(given: Any) -> float:
+    """A number of seconds as it was declared; what leads to no date is the longest time that does: it is never reached."""
+    number: Any = given if isinstance(given, Real) else float(given)
+    if not leads_to_date(number):
+        return -LONGEST_DELAY if number < 0 else LONGEST_DELAY
+    return number if isinstance(number, (int, float)) else float(number)
 
 
 class Rest(enum.Enum):
@@ -40,7 +51,8 @@ class Rhythm:
     @classmethod
     def of(cls, spec: TimerSpec) -> "Rhythm":
         """The rhythm of a handler."""
-        return cls(spec.interval, spec.sharp, spec.idle)
+        interval = None if spec.interval is None else seconds(spec.interval)
+        return cls(interval, spec.sharp, None if spec.idle is None else seconds(spec.idle))
 
     def offset(self, number: int) -> float:
         """How much later than at once the first call for an object comes that was there when the operator started.

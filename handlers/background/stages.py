@@ -8,6 +8,7 @@ import enum
 from dataclasses import dataclass
 
 from ..declaration.specs import DaemonSpec, SpawningSpec
+from .rhythm import seconds
 
 
 class Stage(enum.Enum):
@@ -51,7 +52,13 @@ def limits(spec: SpawningSpec, polling: float, *, patient: bool) -> Limits:
     if not isinstance(spec, DaemonSpec):
         return Limits(None, None, polling, patient)
     own = spec.cancellation_polling
-    return Limits(spec.cancellation_backoff, spec.cancellation_timeout, polling if own is None else own, patient)
+    backoff, timeout = spec.cancellation_backoff, spec.cancellation_timeout
+    return Limits(
+        None if backoff is None else seconds(backoff),
+        None if timeout is None else seconds(timeout),
+        seconds(polling if own is None else own),
+        patient,
+    )
 
 
 def advance(stage: Stage, limits: Limits, age: float) -> Step:

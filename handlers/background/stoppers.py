@@ -132,5 +132,5 @@ class SyncDaemonStopperChecker(DaemonStopped):
 
     def wait(self, timeout: float | None = None) -> Self:
         """Block until the end is asked for, at most so many seconds (None: any time); gives itself, for its truth."""
-        self._event.wait(timeout)
+        self._event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         return self

@@ -18,6 +18,8 @@ from ..errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError, Perma
 
 LONGEST_DELAY: Final = 1e10
 """Seconds; some centuries. There are no dates for much longer ones."""
+DEFAULT_BACKOFF: Final = 60
+"""Seconds; what Kopf's settings say by default."""
 
 
 class UnfinishedSubhandlers(TemporaryError):
@@ -98,7 +100,7 @@ def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] 
         failed = Outcome(final=True, exception=exc, subrefs=subrefs)
         return Verdict(failed, logging.ERROR, f"{name} failed permanently: {what}")
     if isinstance(exc, TemporaryError):
-        delay, what = _usable(exc.delay, attempt.default_backoff, what)
+        delay, what = (None, what) if exc.delay is None else _dated(attempt, ("delay", exc.delay), what)
         retry = Outcome(final=False, delay=delay, exception=exc, subrefs=subrefs)
         again = f"{name} failed temporarily: {what}"
         timeout = f"{name} failed temporarily but will time out after {spec.timeout} seconds: {what}"
@@ -114,7 +116,7 @@ def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] 
         return Verdict(
             failed, logging.ERROR, f"{name} failed with an exception and will stop now: {what}", traceback=True
         )
-    backoff = spec.backoff if spec.backoff is not None else attempt.default_backoff
+    backoff, what = _dated(attempt, None if spec.backoff is None else ("backoff", spec.backoff), what)
     stop = f"{name} failed with an exception and will stop now"
     again = f"{name} failed with an exception and will try again in {backoff} seconds: {what}"
     timeout = f"{stop} (it would time out in {spec.timeout} seconds on the next attempt): {what}"
@@ -123,14 +125,25 @@ def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] 
     return _retry(spec, attempt, retry, (again, timeout, exceed), traceback=True)
 
 
-def _usable(delay: Any, otherwise: float, what: str) -> tuple[float | None, str]:
-    """The delay that a handler has asked for, or another one where it leads to no date, and the text that says so."""
-    if delay is None:
-        return None, what
+def leads_to_date(delay: Any) -> bool:
+    """Whether something is a number of seconds after which there is a date."""
     is_number = isinstance(delay, Real)
-    if is_number and -LONGEST_DELAY < delay < LONGEST_DELAY:
-        return float(delay), what
-    return otherwise, f"{what} (delay={delay!r} is no number of seconds until a date: {otherwise} are taken)"
+    return is_number and -LONGEST_DELAY < delay < LONGEST_DELAY
+
+
+def _dated(attempt: Attempt, own: tuple[str, Any] | None, what: str) -> tuple[float, str]:
+    """The seconds until the next attempt: the handler's own, the default, or Kopf's: the first that lead to a date.
+
+    The text says which do not. Every outcome comes from here, so that nobody after it meets what is no date.
+    """
+    asked = (own, ("settings.execution.default_backoff", attempt.default_backoff), ("", DEFAULT_BACKOFF))
+    left = [each for each in asked if each is not None]
+    taken = next(number for number, (_, delay) in enumerate(left) if leads_to_date(delay))
+    seconds = left[taken][1]
+    if taken:
+        wrong = ", ".join(f"{name}={delay!r}" for name, delay in left[:taken])
+        what = f"{what} ({wrong} is no number of seconds until a date: {seconds} are taken)"
+    return seconds if isinstance(seconds, (int, float)) else float(seconds), what
 
 
 def _retry(spec: Spec, attempt: Attempt, again: Outcome, texts: tuple[str, str, str], *, traceback: bool) -> Verdict:

@@ -103,3 +103,11 @@ def test_each_job_has_a_thread_of_its_name_that_keeps_no_process_alive() -> None
 def test_what_a_job_raises_is_its_result() -> None:
     with pytest.raises(ZeroDivisionError):
         OwnThread("mine").submit(lambda: 1 / 0).result(30)
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e15, None])
+def test_a_plain_function_may_wait_without_an_end(timeout: float | None) -> None:
+    stopper = Stopper()
+    checker = stopper.checker(in_thread=True)
+    threading.Timer(0.05, stopper.set, [DaemonStoppingReason.DONE]).start()
+    assert checker.wait(timeout)
