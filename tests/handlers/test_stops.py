@@ -1,13 +1,18 @@
 """What an operator must not do at its stop, whatever is missing by then."""
 
 import asyncio
+import os
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ctl
+from ctl.client.endpoint import Access
 from ctl.client.resources import Resource
+from ctl.controller.gating.leadership import LeadershipSettings
+from ctl.controller.serve import serve
 from ctl.handlers.execution.activities import ActivityError
 from ctl.sandbox import Match
 
@@ -131,3 +136,113 @@ async def test_a_standby_handler_that_fails_at_the_stop_keeps_nothing_else_from_
         await running.stop()
     assert not world.get("default", CLUSTER).get("status"), "peers are not to wait for who has gone"
     assert not informed()
+
+
+# At any moment.
+
+
+MOMENTS = 60 if "SOAK_ROUNDS" in os.environ else 12
+CUTS = 60 if "SOAK_ROUNDS" in os.environ else 6
+
+
+def _declare(calls: Calls) -> None:
+    """Handlers and a controller of all sorts, which note what they know of another kind, of which there is one object."""
+
+    @ctl.index(PLAIN.plural, id="known")
+    def known(name: str, **_: Any) -> str:
+        return name
+
+    @ctl.on.create(KEX.plural)
+    @ctl.on.event(KEX.plural)
+    @ctl.timer(KEX.plural, interval=1)
+    def handler(known: Any, **_: Any) -> None:
+        calls("handler", {"known": len(known)})
+
+    @ctl.daemon(KEX.plural)
+    async def daemon(known: Any, stopped: ctl.DaemonStopped, **_: Any) -> None:
+        calls("daemon", {"known": len(known)})
+        await stopped.wait()
+
+    @ctl.on.leading()
+    @ctl.on.standby()
+    async def turned(**_: Any) -> None:
+        await asyncio.sleep(0.3)
+
+    ctl.declare(_pruner(calls))
+
+
+def _pruner(calls: Calls) -> Any:
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+        calls("reconciler", {"known": len(context.list("plains.kopf.dev"))})
+
+    watching = ctl.controller("kopfexamples.kopf.dev").watches("plains.kopf.dev", ctl.triggers.constant())
+    return watching.named("pruner").reconciles(reconcile)
+
+
+def _begin(world: World, calls: Calls, program: str) -> tuple["asyncio.Task[None]", asyncio.Event]:
+    """Start a program that takes part in an election."""
+    if program == "operator":
+        settings = identified("a", elect=True, lease_name="op", lease_namespace="default")
+        running = world.start(settings=settings, identity="me")
+        return running.task, running.stop_flag
+    stop = asyncio.Event()
+    serving = serve(
+        _pruner(calls),
+        access=Access(world.sandbox.url),
+        stop=stop,
+        leadership=LeadershipSettings("op", "default", "a"),
+    )
+    return asyncio.create_task(serving), stop
+
+
+async def _prepare(world: World) -> None:
+    await world.sandbox.load_manifest(PEERING.read_text())
+    await world.create("default", resource=CLUSTER)
+    await world.create("one")
+    await world.create("one", resource=PLAIN)
+
+
+@pytest.mark.parametrize("program", ["operator", "serve"])
+async def test_a_stop_at_any_moment_of_the_start_is_quick_and_leaves_nothing(
+    world: World, calls: Calls, program: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    await _prepare(world)
+    _declare(calls)
+    world.sandbox.faults.delay(0.2, match=Match(user_agent="ctl/"))
+    for moment in range(MOMENTS):
+        before = asyncio.all_tasks()
+        task, stop = _begin(world, calls, program)
+        await asyncio.sleep(6.5 * moment / MOMENTS)
+        began = loop.time()
+        stop.set()
+        await asyncio.wait_for(task, 100)
+        assert loop.time() - began < 5
+        lease = world.sandbox.get("coordination.k8s.io/v1", "Lease", "op") or {"spec": {}}
+        assert not lease["spec"].get("holderIdentity"), "others are not to wait for who has gone"
+        assert not world.get("default", CLUSTER).get("status")
+        await asyncio.sleep(1)
+        assert not asyncio.all_tasks() - before
+    assert calls.made
+    assert all(kwargs["known"] for _, kwargs in calls.made), "nothing was attempted by an empty copy or index"
+
+
+@pytest.mark.parametrize("program", ["operator", "serve"])
+@pytest.mark.parametrize("seed", range(CUTS))
+async def test_losses_of_the_lease_during_the_start_let_nothing_be_attempted_too_early(
+    world: World, calls: Calls, program: str, seed: int
+) -> None:
+    chance, faults = random.Random(seed), world.sandbox.faults
+    await _prepare(world)
+    _declare(calls)
+    faults.delay(chance.choice([5, 20, 60]), match=Match(path=f"/{PLAIN.plural}$", user_agent="ctl/"))
+    task, stop = _begin(world, calls, program)
+    for _ in range(5):
+        await asyncio.sleep(chance.uniform(0, 8))
+        cut = faults.refuse(match=Match(path="/leases", user_agent="ctl/"), times=None)
+        await asyncio.sleep(chance.uniform(2, 20))
+        faults.rules.remove(cut)
+    await asyncio.sleep(chance.uniform(0, 30))
+    stop.set()
+    await asyncio.wait_for(task, 100)
+    assert all(kwargs["known"] for _, kwargs in calls.made)
