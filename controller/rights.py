@@ -9,13 +9,17 @@ from ..client.rest import Client
 
 logger = logging.getLogger(__name__)
 
+REFUSED_FOR = 30.0
+"""For how many seconds a right that is missing is not asked for again."""
+
 REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", kind="SelfSubjectAccessReview", namespaced=False
 )
 
 
 class Rights:
-    """What the operator's credentials allow. Each question is asked once, and the answer is kept for the process.
+    """What the operator's credentials allow. Each question is asked once; a right that is there is there for the process, one that is
+    missing is asked for again when somebody wants to know REFUSED_FOR seconds later: roles are often applied a moment too late.
 
     Everybody may ask about themselves (SelfSubjectAccessReview, authorization.k8s.io/v1). Where no answer comes all the same,
     the right is taken to be there, and the next question is asked anew: the request itself will tell.
@@ -23,7 +27,8 @@ class Rights:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[tuple[str, Resource, str | None, str | None], bool] = {}
+        # Whether it is allowed, and when (loop time) that was said.
+        self._known: dict[tuple[str, Resource, str | None, str | None], tuple[bool, float]] = {}
         self._asking = asyncio.Lock()
 
     async def have(
@@ -52,9 +57,9 @@ class Rights:
 
     async def _ask(self, verb: str, resource: Resource, namespace: str | None, name: str | None) -> bool | None:
         question = (verb, resource, namespace, name)
-        known = self._known.get(question)
-        if known is not None:
-            return known
+        known, now = self._known.get(question), asyncio.get_running_loop().time()
+        if known is not None and (known[0] or now - known[1] < REFUSED_FOR):
+            return known[0]
         attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
         if namespace is not None:
             attributes["namespace"] = namespace
@@ -70,5 +75,6 @@ class Rights:
         except (APIError, RequestError, AccessError) as exc:
             logger.debug("Whether %s of %r is allowed could not be asked: %s", verb, resource, exc)
             return None
-        allowed = self._known[question] = bool((answer.get("status") or {}).get("allowed"))
+        allowed = bool((answer.get("status") or {}).get("allowed"))
+        self._known[question] = (allowed, now)
         return allowed

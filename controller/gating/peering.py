@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 
@@ -33,6 +34,8 @@ LEAVE_SECONDS = 5.0
 """How long taking out the record may take at the end."""
 GLANCE = 0.2
 """How often it is looked whether there is hope for that, in seconds."""
+ASK_AGAIN = (40.0, 60.0)
+"""How long to wait before missing rights are asked for again, in seconds; at random between these."""
 LONGEST_SLEEP = 30.0
 """Deadlines are of the wall clock, and are looked at again after so many seconds of the loop's: a machine may have slept."""
 SHORTEST_SLEEP = 0.05
@@ -69,7 +72,7 @@ class Peering:
 
     Not promised: that two operators never act at once. Each judges by what it has heard, and by wall clocks.
 
-    `may` is asked once for each right before it is used; None: everything is tried.
+    `may` is asked for each right before it is used, and for one that is missing every minute at most; None: everything is tried.
     """
 
     def __init__(
@@ -95,7 +98,10 @@ class Peering:
         self._verdicts: dict[Spot, Verdict] = {}
         # An object that paused us and is gone, if that was not told yet.
         self._gone = ""
+        # Where it may not look, and where it may not write, by what `may` has said.
         self._refused: set[tuple[Resource, str | None]] = set()
+        self._mute: set[tuple[Resource, str | None]] = set()
+        self._changing = asyncio.Lock()
         self._lacking: list[str] = []
         self._moved = asyncio.Event()
         self._known = asyncio.Event()
@@ -142,6 +148,7 @@ class Peering:
         self._unsubscribe = self._leadership.subscribe(lambda _: self._led())
         self._tasks.spawn(self._announcer.run(), name="keep-alive")
         self._tasks.spawn(self._expire(), name="expiry")
+        self._tasks.spawn(self._ask_again(), name="rights")
 
     async def stop(self, grace: float) -> None:
         """Close the gate and take the record out. To be called when everything that acts under it has stopped."""
@@ -179,6 +186,14 @@ class Peering:
         To be called at the start and after each change of either; not at the same time by several. The first call waits until what
         there is has been judged, PATIENCE seconds at most.
         """
+        async with self._changing:
+            first = await self._look_in(resources, namespaces)
+        while first and any(not place.is_known for place in self._places.values()):
+            self._known.clear()
+            await self._known.wait()
+
+    async def _look_in(self, resources: Iterable[Resource], namespaces: Collection[str] | None) -> bool:
+        """Look there, and nowhere else; tells whether that is the first time."""
         first = self._namespaces is None
         spaces: frozenset[str | None] = (
             frozenset({None}) if self.options.clusterwide or namespaces is None else frozenset(namespaces)
@@ -188,17 +203,38 @@ class Peering:
         wanted = {(resource, namespace) for resource in found for namespace in spaces}
         for gone in [place for place in self._places if place not in wanted]:
             await self._dismiss(gone)
+        self._refused &= wanted
+        self._mute &= wanted
         for resource, namespace in sorted(wanted - set(self._places) - self._refused, key=repr):
             await self._watch(resource, namespace, is_known=not first)
         self._decide()
-        while first and any(not place.is_known for place in self._places.values()):
-            self._known.clear()
-            await self._known.wait()
+        return first
+
+    async def _ask_again(self) -> None:
+        """Rights often come a moment too late: without them this operator and its peers would act side by side for ever."""
+        while True:
+            await asyncio.sleep(random.uniform(*ASK_AGAIN))
+            async with self._changing:
+                for resource, namespace in sorted(self._refused, key=repr):
+                    if await self._missing(resource, namespace) is None:
+                        self._refused.discard((resource, namespace))
+                        await self._watch(resource, namespace, is_known=False)
+                for resource, namespace in sorted(self._mute, key=repr):
+                    if self._may is not None and await self._may("patch", resource, namespace):
+                        self._mute.discard((resource, namespace))
+                        self._announcer.allow(Spot(resource, namespace))
 
     async def _watch(self, resource: Resource, namespace: str | None, *, is_known: bool) -> None:
-        if not await self._is_allowed(resource, namespace):
+        missing = await self._missing(resource, namespace)
+        if missing is not None:
+            self._report_refusal(resource, namespace, missing)
             self._refused.add((resource, namespace))
             return
+        if await self._is_mute(resource, namespace):
+            spot = Spot(resource, namespace)
+            _logger.info("The right to patch %r %s is missing: peers are not told of this operator.", resource, spot)
+            self._announcer.deny(spot)
+            self._mute.add((resource, namespace))
         informer = self._factory.informer(
             resource, namespace, field_selector=str(FieldRequirement("metadata.name", self.options.name))
         )
@@ -206,18 +242,20 @@ class Peering:
         place.is_known = is_known
         place.tasks.spawn(self._follow(place), name="records")
 
-    async def _is_allowed(self, resource: Resource, namespace: str | None) -> bool:
-        if self._may is None:
-            return True
-        for verb in ("list", "watch"):
-            if not await self._may(verb, resource, namespace):
-                self._report_refusal(resource, namespace, verb)
-                return False
-        if "status" not in resource.subresources and not await self._may("patch", resource, namespace):
-            spot = Spot(resource, namespace)
-            _logger.info("The right to patch %r %s is missing: peers are not told of this operator.", resource, spot)
-            self._announcer.deny(spot)
-        return True
+    async def _missing(self, resource: Resource, namespace: str | None) -> str | None:
+        """Which right to look for peers is missing there."""
+        may = self._may
+        if may is not None:
+            for verb in ("list", "watch"):
+                if not await may(verb, resource, namespace):
+                    return verb
+        return None
+
+    async def _is_mute(self, resource: Resource, namespace: str | None) -> bool:
+        """Whether the record may not be written there, as far as can be asked."""
+        if self._may is None or "status" in resource.subresources:
+            return False
+        return not await self._may("patch", resource, namespace)
 
     def _report_refusal(self, resource: Resource, namespace: str | None, why: str) -> None:
         mandatory = self.options.mandatory

@@ -121,8 +121,13 @@ class Announcer:
         self._changed.set()
 
     def deny(self, spot: Spot) -> None:
-        """Never write there: the right to is missing."""
+        """Do not write there: the right to is missing."""
         self._denied.add(spot)
+
+    def allow(self, spot: Spot) -> None:
+        """Write there: the right to has come."""
+        self._denied.discard(spot)
+        self.wake()
 
     async def run(self) -> None:
         """Keep the record alive from the first `wake` on, until cancelled."""

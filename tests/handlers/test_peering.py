@@ -370,3 +370,45 @@ async def test_a_role_that_is_limited_to_the_peering_object_is_enough(
         assert a.handled == ["create one"], "and heeds others"
     warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert not [text for text in warned if "clusterkopfpeerings" in text]
+
+
+def _grant(world: World, name: str, rules: list[dict[str, Any]]) -> None:
+    version, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    world.sandbox.create({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+    world.sandbox.create(
+        {
+            "apiVersion": version,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "op", "namespace": "default"}],
+        }
+    )
+
+
+@pytest.mark.parametrize("missing", ["list", "patch"])
+async def test_rights_that_come_a_moment_too_late_are_noticed(world: World, missing: str) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    for path, kind, version, body in (
+        (accounts, "ServiceAccount", "v1", {"metadata": {"name": "op"}}),
+        (f"{accounts}/op/token", "TokenRequest", "authentication.k8s.io/v1", {"spec": {}}),
+    ):
+        whole = {"apiVersion": version, "kind": kind, **body}
+        answer = await world.user.request("POST", path, body=whole, headers={"Content-Type": "application/json"})
+    access = Access(server=world.sandbox.url, credentials=Constant(bearer(json.loads(answer)["status"]["token"])))
+    peerings = {"apiGroups": ["kopf.dev"], "resources": ["clusterkopfpeerings"]}
+    verbs = sorted({"list", "watch", "patch"} - {missing})
+    kexes = {"apiGroups": ["kopf.dev"], "resources": [KEX.plural], "verbs": ["*"]}
+    _grant(world, "first", [kexes, {**peerings, "verbs": verbs}])
+    await freeze(world, lifetime=3000)
+    replica = Replica(world, "a")
+    async with replica.running(access=access):
+        await world.create("one")
+        await rest(10)
+        assert bool(replica.handled) == (missing == "list"), "what may not be looked at pauses nobody"
+        _grant(world, "second", [{**peerings, "verbs": [missing]}])
+        await rest(100)
+        await world.create("two")
+        await rest(10)
+        assert "create two" not in replica.handled
+        assert set(records(world)) == {"me@here", "a"}
