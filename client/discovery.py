@@ -57,7 +57,7 @@ class Discovery:
             answer = _decode(await self._client.request("GET", root, headers={"Accept": ACCEPT}))
         except NotFound:
             return []
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise RequestError(f"GET {root}: expected the API groups in JSON: {error}.", retriable=False) from error
         if answer.get("kind") == "APIGroupDiscoveryList":
             return list(_aggregated(answer, groups, failures))
@@ -77,7 +77,7 @@ class Discovery:
             return list(_legacy(answer, group, version, preferred))
         except NotFound:
             return []  # went away between the two requests
-        except (APIError, RequestError, AccessError, msgspec.MsgspecError) as error:
+        except (APIError, RequestError, AccessError, msgspec.MsgspecError, RecursionError) as error:
             failures[f"{group}/{version}".strip("/")] = str(error)
             return []
         except _INCOMPLETE as error:

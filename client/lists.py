@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from .depths import shallow
+from .depths import mended, shallow
 from .errors import StreamBroken
 from .objects import Identity, Object
 
@@ -89,10 +89,11 @@ def decode_page(body: bytes, what: str) -> ListPage:
     try:
         try:
             return _page(body, what)
-        except RecursionError:
-            flat, depths = shallow(body)
+        except (RecursionError, msgspec.DecodeError):
+            flat, depths = shallow(mended(body))
             page = _page(flat, what)
-            return replace(page, items=[depths.restore(obj) for obj in page.items], size=len(body))
+            items = [msgspec.structs.replace(obj, raw=depths.restore(obj.raw)) for obj in page.items]
+            return replace(page, items=items, size=len(body))
     except (msgspec.MsgspecError, RecursionError) as error:
         raise StreamBroken(f"{what}: expected a list of objects, found {body[:80]!r} ({error}).") from error
 

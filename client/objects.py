@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from .depths import mended, shallow
 from .resources import Key
 
 
@@ -54,6 +55,18 @@ class _Born(msgspec.Struct, gc=False, rename="camel"):
     creation_timestamp: str | None = None
 
 
+class _Known(msgspec.Struct, gc=False, omit_defaults=True):
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+
+
+class _Named(msgspec.Struct, gc=False, omit_defaults=True):
+    metadata: _Known
+    apiVersion: str = ""  # noqa: N815 - it is encoded again
+    kind: str = ""
+
+
 class _Unidentified(msgspec.Struct, gc=False, rename="camel"):
     metadata: _Born
     api_version: str = ""
@@ -66,6 +79,7 @@ class _Described(msgspec.Struct, gc=False):
 
 decode_identified = msgspec.json.Decoder(Identified).decode
 """Take the identity from the JSON of an object. Raises msgspec.DecodeError or ValidationError when it is no Kubernetes object."""
+_decode_named = msgspec.json.Decoder(_Named).decode
 _decode_unidentified = msgspec.json.Decoder(_Unidentified).decode
 _decode_metadata = msgspec.json.Decoder(_Described).decode
 _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
@@ -91,8 +105,12 @@ class Object(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def from_raw(cls, raw: bytes) -> "Object":
-        """Take an object from its JSON. Raises msgspec.DecodeError or ValidationError when it is no Kubernetes object."""
-        meta = decode_identified(raw).metadata
+        """Take an object from its JSON, however deep. Raises msgspec.DecodeError or ValidationError when it is no Kubernetes object."""
+        try:
+            meta = decode_identified(raw).metadata
+        except (RecursionError, msgspec.DecodeError):
+            raw = mended(raw)
+            meta = decode_identified(shallow(raw)[0]).metadata
         return cls(raw, meta.namespace, meta.name, meta.uid, meta.resource_version)
 
     @classmethod
@@ -111,16 +129,31 @@ class Object(msgspec.Struct, frozen=True, gc=False):
         return self.uid or self._place()
 
     def _place(self) -> str:
-        found = _decode_unidentified(self.raw)
+        try:
+            found = _decode_unidentified(self.raw)
+        except RecursionError:
+            found = _decode_unidentified(shallow(self.raw)[0])
         born = found.metadata.creation_timestamp or ""
         return f"{found.api_version}/{found.kind}/{self.namespace or ''}/{self.name}@{born}"
 
     def metadata(self) -> Metadata:
-        """Decode the metadata alone: a third of the cost of the body."""
-        return _decode_metadata(self.raw).metadata
+        """Decode the metadata alone, however deep the rest: a third of the cost of the body."""
+        try:
+            return _decode_metadata(self.raw).metadata
+        except RecursionError:
+            return _decode_metadata(shallow(self.raw)[0]).metadata
+
+    def stub(self) -> dict[str, Any]:
+        """A body with the apiVersion, kind, name, namespace and uid alone, decoded without the rest, however deep that is."""
+        try:
+            found = _decode_named(self.raw)
+        except RecursionError:
+            found = _decode_named(shallow(self.raw)[0])
+        stub: dict[str, Any] = msgspec.to_builtins(found)
+        return stub
 
     def body(self) -> dict[str, Any]:
-        """Decode everything into dicts and lists of the caller's own."""
+        """Decode everything into dicts and lists of the caller's own. Raises RecursionError beyond about 1,000 levels."""
         return _decode_body(self.raw)
 
 

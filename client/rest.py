@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from .calls import JSON, Call, PatchKind, accepting, encode, is_create_repeatable, query
+from .depths import shallow
 from .endpoint import Access, AccessSource, GivenAccess
 from .errors import APIError, Expired, NotFound, RequestError, StreamBroken, is_outcome_unknown
 from .fence import Crossing, Fence
@@ -355,15 +356,18 @@ _decode_kind = msgspec.json.Decoder(_Kind).decode
 
 def _kind(body: bytes) -> str:
     try:
-        return _decode_kind(body).kind
-    except msgspec.MsgspecError:
+        try:
+            return _decode_kind(body).kind
+        except RecursionError:
+            return _decode_kind(shallow(body)[0]).kind
+    except (msgspec.MsgspecError, RecursionError):
         return ""
 
 
 def _object(body: bytes, path: str) -> Object:
     try:
         return Object.from_raw(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StreamBroken(f"{path}: expected an object, found {body[:80]!r} ({error}).") from error
 
 

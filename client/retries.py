@@ -95,7 +95,7 @@ def refusal(code: int, headers: Mapping[str, str], body: bytes, request: str, or
     retry_after = parse_retry_after(asked, clock.now()) if asked is not None else None
     try:
         status = msgspec.json.decode(body, type=dict[str, object])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         status = {"message": " ".join(body[:300].decode(errors="replace").split())}
     if 300 <= code < 400 and "Location" in headers:
         status["message"] = (

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from .depths import shallow
+from .depths import mended, shallow
 from .errors import AnswerTooLarge, APIError, StreamBroken, from_status
 from .objects import Object, decode_identified
 
@@ -122,10 +122,10 @@ def decode_event(line: bytes) -> WatchEvent:
     return event
 
 
-def _deep_event(line: bytes) -> WatchEvent:
-    flat, depths = shallow(line)
+def _strange_event(line: bytes) -> WatchEvent:
+    flat, depths = shallow(mended(line))
     event = decode_event(flat)
-    event.object = depths.restore(event.object)
+    event.object = msgspec.structs.replace(event.object, raw=depths.restore(event.object.raw))
     return event
 
 
@@ -207,8 +207,8 @@ class WatchStream:
             try:
                 try:
                     append(decode_event(line))
-                except RecursionError:
-                    append(_deep_event(line))
+                except (RecursionError, msgspec.DecodeError):
+                    append(_strange_event(line))
             except (msgspec.MsgspecError, RecursionError) as error:
                 self._failure = StreamBroken(
                     f"The watch of {self._what} delivered no watch event but {line[:80]!r}: {error}."

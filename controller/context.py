@@ -220,7 +220,7 @@ class Context:
         """Post an event of any type (the API takes Normal and Warning from most callers); see `info`."""
         obj = about or self.object or self._seen
         if obj is not None:
-            self._world.recorder.add(Post(ownership.object_reference(obj.body()), type, reason, message), SAYING)
+            self._world.recorder.add(Post(ownership.object_reference(obj.stub()), type, reason, message), SAYING)
 
     def _key(self, namespaced: bool | None, name: str, namespace: str | None) -> Key:
         return Key(None if namespaced is False else namespace or self.key.namespace, name)

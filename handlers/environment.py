@@ -108,15 +108,21 @@ class Environment:
             return
         watching = self.settings.watching
         selectors = (watching.label_selectors, watching.field_selectors, watching.shard_selectors)
-        copied = (
-            delta.wire_type == "ADDED"
-            and not any(found for mapping in selectors for found in mapping.collect(resource))
-            and self.registry.handles(resource).changing
-            and self.baseline(resource).is_on(Body(obj.body()))
+        newborn = delta.wire_type == "ADDED" and not any(
+            found for mapping in selectors for found in mapping.collect(resource)
         )
-        if not copied and MARKED in obj.raw and self.registry.handles(resource).changing:
-            copied = self.baseline(resource).is_copied(Body(obj.body()))
+        copied = False
+        if (newborn or MARKED in obj.raw) and self.registry.handles(resource).changing:
+            copied = self._says_what_is_anothers(obj, resource, newborn=newborn)
         self.memories.recall(obj.identity, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
+
+    def _says_what_is_anothers(self, obj: Object, resource: Resource, *, newborn: bool) -> bool:
+        baseline = self.baseline(resource)
+        try:
+            body = Body(obj.body())
+        except (msgspec.MsgspecError, RecursionError):
+            return False  # no handler will see it: its attempts say why
+        return (newborn and baseline.is_on(body)) or (MARKED in obj.raw and baseline.is_copied(body))
 
     def disbelieve(self, obj: Object) -> None:
         """What this newborn says of having been handled is about another object, which had its name."""

@@ -63,7 +63,7 @@ async def write_left(obj: Object, place: Place, memory: Memory, env: Environment
     Raises what the writer raises; what may still be written later waits in the memory then.
     """
     patch = memory.take_pending()
-    logger = LocalObjectLogger(body=Body(obj.body()), settings=env.settings)
+    logger = LocalObjectLogger(body=obj.stub(), settings=env.settings)
     try:
         await Writer(env.client, place, logger).write(obj, patch)
     except Exception as exc:

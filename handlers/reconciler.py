@@ -23,7 +23,6 @@ from .background.memories import Memory
 from .backlog import LIMIT, Backlog
 from .barrier import Barrier
 from .causation.causes import Reason
-from .causation.views import Body
 from .changes import Changes
 from .declaration.registry import Interest
 from .environment import Environment, ObjectKey, Place
@@ -295,13 +294,16 @@ class ObjectReconciler:
         while backlog.deltas:
             is_indexed = backlog.ahead > 0
             delta = backlog.take()
-            if interest.indexing and not is_indexed:
-                await self._indexing.take(delta, key.resource)
-            if interest.watching and self._gate.is_open:
-                await show(delta, key.resource, self._env)
-            if delta.kind is DELETED:
-                self._untold.pop(key, None)
-                self._part(delta.object, told=interest.changing)
+            try:
+                if interest.indexing and not is_indexed:
+                    await self._indexing.take(delta, key.resource)
+                if interest.watching and self._gate.is_open:
+                    await show(delta, key.resource, self._env)
+            finally:
+                # Also when its last state could not be decoded.
+                if delta.kind is DELETED:
+                    self._untold.pop(key, None)
+                    self._part(delta.object, told=interest.changing)
         if self._backlogs.get(key) is backlog:
             del self._backlogs[key]
 
@@ -319,7 +321,7 @@ class ObjectReconciler:
 
     def _part(self, obj: Object, *, told: bool = False) -> None:
         if told and self._env.memories.find(obj.identity) is not None:
-            logger = ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
+            logger = ObjectLogger(body=obj.stub(), settings=self._env.settings)
             logger.debug(QUIET[Reason.GONE])
         self._env.forget(obj.identity)
         self.background.part(obj.identity)
@@ -390,7 +392,7 @@ class ObjectReconciler:
         return delay
 
     def _logger(self, obj: Object) -> ObjectLogger:
-        return ObjectLogger(body=Body(obj.body()), settings=self._env.settings)
+        return ObjectLogger(body=obj.stub(), settings=self._env.settings)
 
 
 async def _nothing() -> None:

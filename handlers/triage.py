@@ -74,7 +74,10 @@ def stays_settled(delta: Delta, resource: Resource, env: Environment) -> bool:
 
 
 def _is_same_but_status(old: bytes, new: bytes) -> bool:
-    was, now = _members(old), _members(new)
+    try:
+        was, now = _members(old), _members(new)
+    except RecursionError:
+        return False
     for members in (was, now):
         members.pop("status", None)
     was_metadata, now_metadata = _members(was.pop("metadata")), _members(now.pop("metadata"))

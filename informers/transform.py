@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from ..client.depths import shallow
 from ..client.objects import Object
 
 Transform = Callable[[Object], Object]
@@ -42,6 +43,14 @@ def drop_managed_fields(obj: Object) -> Object:
 
     They are cut out of the JSON where they stand; the rest keeps its bytes.
     """
+    try:
+        return _without(obj)
+    except RecursionError:
+        flat, depths = shallow(obj.raw)
+        return with_raw(obj, depths.restore(_without(with_raw(obj, flat)).raw))
+
+
+def _without(obj: Object) -> Object:
     raw = obj.raw
     begin = raw.find(_MEMBER)
     if begin < 0:

@@ -88,7 +88,7 @@ class Host:
 
     def logger(self, settings: OperatorSettings) -> ObjectLogger:
         """A logger that speaks of the object."""
-        return ObjectLogger(body=Body(self.obj.body()), settings=settings)
+        return ObjectLogger(body=self.obj.stub(), settings=settings)
 
     def show(self, obj: Object) -> None:
         """Take in a version of the object; running companions see it in their arguments at once."""

@@ -1,16 +1,19 @@
+import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
 
 from ctl.client.depths import LEVELS, shallow
-from ctl.client.errors import RequestError
+from ctl.client.errors import Conflict, RequestError
 from ctl.client.lists import decode_page
 from ctl.client.objects import Object
-from ctl.client.watch import WatchStream
+from ctl.client.watch import WatchEvent, WatchStream
+from ctl.informers.transform import drop_managed_fields
 
 from .test_watch import Given
-from .wireserver import pod
+from .wireserver import PODS, pod, replies, talking
 
 
 def deep(levels: int, text: str = "") -> bytes:
@@ -61,4 +64,90 @@ def test_what_is_shallow_stays_as_it_is() -> None:
     data = json.dumps({"metadata": {"name": "x"}, "kind": 'a"[{', "x": nested}).encode()
     flat, depths = shallow(data)
     assert flat == data
-    assert depths.restore(Object.from_raw(flat)).raw == data
+    assert depths.restore(Object.from_raw(flat).raw) == data
+
+
+LARGE = 1_400_000
+"""About what an API server takes for one object."""
+FULL = {
+    "a mark that grows": b'"cut' + b"t" * LARGE + b'"',
+    "each mark": b'"' + b"".join(b"cut%d:" % number for number in range(LARGE // 10)) + b'"',
+    "one mark often": b'"' + b"cut0:" * (LARGE // 5) + b'"',
+    "a long number in a mark": b'"cut' + b"0" * LARGE + b':"',
+    "quotes": b'"' + rb"\"" * (LARGE // 2) + b'"',
+    "backslashes": b'"' + rb"\\" * (LARGE // 2) + b'"',
+    "characters beyond the first plane": b'"' + rb"\ud83d\ude00" * (LARGE // 12) + b'"',
+    "brackets in a string": b'"' + b"[{" * (LARGE // 2) + b'"',
+    "short strings": b"[" + b'"",' * (LARGE // 3) + b"1]",
+    "small mappings": b"[" + b"{}," * (LARGE // 3) + b"1]",
+    "small lists below the limit": b"[" * 300 + b"[]," * (LARGE // 3) + b"1" + b"]" * 300,
+    "small lists at the limit": b"[" * (LEVELS - 2) + b"[]," * (LARGE // 3) + b"1" + b"]" * (LEVELS - 2),
+    "nothing but levels": b"[" * (LARGE // 2) + b"]" * (LARGE // 2),
+}
+
+
+@pytest.mark.parametrize("case", FULL)
+def test_what_is_nested_is_read_in_time_whatever_is_beside_it(case: str) -> None:
+    """A second or two; what is quadratic takes minutes."""
+    end = b',"data":' + FULL[case] + b',"spec":' + b"[" * 3000 + b"]" * 3000 + b"}"
+    raw = json.dumps(pod("deep", "7")).encode()[:-1] + end
+    plain = json.dumps(pod("plain", "8")).encode()
+    began = time.perf_counter()
+    found = decode_page(page(raw, plain), "GET x")
+    assert [obj.raw for obj in found.items] == [raw, plain]
+    lines = [b'{"type":"MODIFIED","object":' + raw + b"}\n", b'{"type":"ADDED","object":' + plain + b"}\n"]
+    batch = asyncio.run(first(WatchStream(Given(b"".join(lines)), "pods")))
+    assert [event.object.raw for event in batch] == [raw, plain]
+    obj = Object.from_raw(raw)
+    assert (obj.raw, obj.key.name, obj.metadata().uid, obj.stub()["kind"]) == (raw, "deep", "uid-deep", "Pod")
+    assert time.perf_counter() - began < 20
+
+
+async def first(stream: WatchStream) -> list[WatchEvent]:
+    return await anext(stream)
+
+
+@pytest.mark.parametrize("levels", [5000, 0])
+def test_what_is_no_json_is_refused_in_time(levels: int) -> None:
+    began = time.perf_counter()
+    for end in (rb"\"" * (LARGE // 2), b'"' * (LARGE | 1), b"[" * LARGE, b"]" * LARGE, b"\\" * (LARGE | 1)):
+        with pytest.raises(RequestError, match="expected a list of objects"):
+            decode_page(b'{"kind":"PodList","items":[' + b"[" * levels + b"]" * levels + b'],"x":"' + end, "GET x")
+    assert time.perf_counter() - began < 20
+
+
+@pytest.mark.parametrize("spec", [b'"x"', b"[" * 5000 + b"]" * 5000])
+async def test_half_a_character_hides_no_object(spec: bytes) -> None:
+    """A server in Go would have stored U+FFFD."""
+    strange = rb'"\ud800 \\ud800 \uDC00\ud83d\ude00 \ud83d\u0041"'
+    raw = json.dumps(pod("strange", "7")).encode()[:-1] + b',"text":' + strange + b',"spec":' + spec + b"}"
+    text = "\ufffd \\ud800 \ufffd\U0001f600 \ufffdA"
+    line = b'{"type":"MODIFIED","object":' + raw + b"}\n"
+    [event] = await anext(WatchStream(Given(line), "pods"))
+    for obj in (decode_page(page(raw), "GET x").items[0], event.object, Object.from_raw(raw)):
+        assert (obj.name, obj.uid) == ("strange", "uid-strange")
+        assert json.loads(obj.raw.replace(spec, b"1"))["text"] == text
+
+
+async def test_the_answer_to_a_write_of_what_is_deep_is_an_object() -> None:
+    async with talking(replies((200, deep(5000)))) as (_server, client):
+        stored = await client.patch(PODS, "deep", "ns", {})
+        assert stored.raw == deep(5000)
+        left = await client.delete(PODS, "deep", "ns")
+        assert left is not None
+        assert left.resource_version == "7"
+        assert (await client.get(PODS, "deep", "ns")).metadata().labels == {"tricky": ""}
+    body = b'{"kind":"Status","status":"Success","details":' + b'{"a":' * 5000 + b"1" + b"}" * 5001
+    async with talking(replies((200, body), (409, body))) as (_server, client):
+        assert await client.delete(PODS, "deep", "ns") is None
+        with pytest.raises(Conflict):
+            await client.delete(PODS, "deep", "ns")
+
+
+def test_managed_fields_are_taken_off_what_is_deep() -> None:
+    fields = b'[{"fieldsV1":' + b'{"f:a":' * 4000 + b"{}" + b"}" * 4000 + b"}]"
+    raw = deep(5000).replace(b'"labels"', b'"managedFields": ' + fields + b', "labels"')
+    kept = drop_managed_fields(Object.from_raw(raw)).raw
+    assert b"fieldsV1" not in kept
+    assert kept.endswith(deep(5000)[-1000:])
+    assert Object.from_raw(kept).metadata().labels == {"tricky": ""}
