@@ -6,7 +6,7 @@ import ipaddress
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -204,7 +204,7 @@ class _Guard(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Make room, or go."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # of other loops, such as uvloop's, it is none by its class
         if len(self._guards) >= CONNECTIONS:
             oldest = next((guard for guard in self._guards.values() if guard.is_waiting), None)
             if oldest is None:

@@ -105,6 +105,33 @@ async def test_an_answer_that_nobody_reads_holds_no_connection(server: HTTPServe
     assert server.connections == 0
 
 
+def test_other_loops_are_served_as_well() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed here")
+
+    async def asked() -> None:
+        server = HTTPServer("127.0.0.1", 0)
+
+        async def is_local(request: Request) -> Answer:
+            return Answer(str(request.is_local).encode())
+
+        server.add("/", is_local)
+        await server.start()
+        writers = []
+        for begun in [b"GET /hel"] * (CONNECTIONS + 10) + [b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(begun)
+            writers.append(writer)
+        async with asyncio.timeout(20):
+            assert b"200 OK" in await reader.readuntil(b"True")
+        assert server.connections <= CONNECTIONS
+        for writer in writers:
+            writer.close()
+        await server.stop(1)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asked())
+
+
 async def test_a_connection_is_kept_for_the_next_request(connect: Connect) -> None:
     reader, writer = await connect(PROBE)
     for _ in range(5):
