@@ -246,6 +246,15 @@ class AdmissionSettings(_Group):
     managed: str | None = None
     """The name of the webhook configurations that the operator keeps; None: it keeps none."""
 
+    def _read(self, name: str, value: Any) -> Any:
+        """Say that nothing comes of it. An operator with admission handlers is refused altogether."""
+        if value is not None:
+            warnings.warn(
+                f"settings.admission.{name} has no effect: admission requests are not served yet. Leave it out.",
+                stacklevel=3,
+            )
+        return value
+
 
 @dataclass
 class ExecutionSettings(_Group):

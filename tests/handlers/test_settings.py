@@ -269,3 +269,13 @@ class TestFrozen:
         untyped: Any = settings.posting
         with pytest.warns(UserWarning, match="has no setting 'nothing'"):
             untyped.nothing = 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("server", object()), ("managed", "auto.kopf.dev")])
+def test_settings_of_admission_say_that_they_have_no_effect(name: str, value: object) -> None:
+    settings = OperatorSettings()
+    with pytest.warns(UserWarning, match=f"settings.admission.{name} has no effect") as caught:
+        setattr(settings.admission, name, value)
+    assert caught[0].filename == __file__
+    assert getattr(settings.admission, name) is value
+    setattr(settings.admission, name, None)
