@@ -188,14 +188,19 @@ class WatchStream:
             self.nbytes += len(chunk)
             batch = self._decode(self._lines.feed(chunk))
             if self._largest is not None and self._lines.unfinished > self._largest:
-                self._lines = Lines()
-                self._failure = self._failure or AnswerTooLarge(
-                    f"The watch of {self._what} has brought an event of more than {self._largest} bytes, which is the limit "
-                    "(settings.networking.largest_event). Raise it, or make that object smaller."
-                )
+                self._give_up(self._largest)
             if batch:
                 return batch
         raise self._failure
+
+    def _give_up(self, largest: int) -> None:
+        """An event is too large: keep nothing of it; what came before it is given first."""
+        self._lines = Lines()
+        if self._failure is None:
+            self._failure = AnswerTooLarge(
+                f"The watch of {self._what} has brought an event of more than {largest} bytes, which is the limit "
+                "(settings.networking.largest_event). Raise it, or make that object smaller."
+            )
 
     def _decode(self, lines: list[bytes]) -> list[WatchEvent]:
         """Decode up to the first failure, which is kept for the next call."""

@@ -160,8 +160,9 @@ class _Runner(web.AppRunner):
         return self._guarded
 
     def _guarded(self) -> asyncio.Protocol:
-        assert super().server is not None  # it is set up
-        return _Guard(super().server(), self.guards)
+        protocols = super().server
+        assert protocols is not None  # it is set up
+        return _Guard(protocols(), self.guards)
 
 
 class _Guard(asyncio.Protocol):
@@ -204,7 +205,7 @@ class _Guard(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Make room, or go."""
-        transport = cast(asyncio.Transport, transport)  # of other loops, such as uvloop's, it is none by its class
+        transport = cast("asyncio.Transport", transport)  # of other loops, such as uvloop's, it is none by its class
         if len(self._guards) >= CONNECTIONS:
             oldest = next((guard for guard in self._guards.values() if guard.is_waiting), None)
             if oldest is None:

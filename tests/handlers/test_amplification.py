@@ -83,7 +83,7 @@ async def test_a_large_spec_in_handlers_lines_is_bounded_for_each_minute(
 async def test_the_budget_is_a_setting(world: World, written: Written) -> None:
     @ctl.on.event(KEX.plural)
     def fn(spec: Any, logger: ctl.Logger, **_: Any) -> None:
-        for _ in range(100):
+        for _number in range(100):
             logger.info("the spec is %s", dict(spec))
 
     settings = quick()
@@ -92,7 +92,8 @@ async def test_the_budget_is_a_setting(world: World, written: Written) -> None:
         await world.create(spec={"large": "x" * 1000})
         await asyncio.sleep(1)
     assert written.text.count("the spec is") < 11
-    before, settings = len(written), quick()
+    before = len(written)
+    settings = quick()
     settings.diagnostics.log_budget = None
     async with world.running(settings=settings):
         await asyncio.sleep(1)
