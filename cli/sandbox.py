@@ -19,7 +19,8 @@ from .server import Serving, instructions, serving
 def sandbox(port: int, manifests: tuple[str, ...], kubeconfig: str | None) -> None:
     """Serve an embedded Kubernetes API, to try operators without a cluster.
 
-    Everything is kept in memory and gone at the end. kubectl and other clients work with the kubeconfig that is printed.
+    Everything is kept in memory and gone at the end. kubectl and other clients work with the kubeconfig that is printed; nobody
+    comes in without its token.
     """
 
     async def serve() -> None:

@@ -5,6 +5,7 @@ An operator whose handlers block the event loop, or talk to the server synchrono
 
 import asyncio
 import contextlib
+import secrets
 import shutil
 import tempfile
 import threading
@@ -16,7 +17,7 @@ from pathlib import Path
 import click
 import yaml
 
-from ..sandbox import Sandbox
+from ..sandbox import Sandbox, SandboxSettings
 from .loops import new_loop, run_in
 
 
@@ -40,7 +41,9 @@ async def serving(what: Serving) -> AsyncIterator[Path]:
     manifests = [(path, _read(path)) for path in what.manifests]
     async with contextlib.AsyncExitStack() as stack:
         try:
-            server = await stack.enter_async_context(Sandbox(port=what.port))
+            # Others on this machine reach the port too: only the kubeconfig lets in. kubectl sends a token over TLS alone.
+            settings = SandboxSettings(tokens=frozenset({secrets.token_urlsafe(32)}), tls=True)
+            server = await stack.enter_async_context(Sandbox(what.port, settings))
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise click.ClickException(f"The port {what.port} of the loopback cannot be used: {reason}.") from exc

@@ -1,6 +1,8 @@
 """`Sandbox` is a Kubernetes API server inside the process, for tests, demos and development."""
 
 import asyncio
+import base64
+import os
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +13,7 @@ from typing import Any, Self
 
 import yaml
 
+from . import certificates
 from .access import Access, AccessSettings
 from .api import Api, Door, resource_of
 from .builtin import BUILTIN_NAMESPACES, builtin_resources
@@ -31,6 +34,14 @@ def _utc_now() -> datetime:
     return datetime.now(tz=UTC)
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that nobody else may read, before anything stands in it."""
+    found = os.open(path, flags, 0o600)
+    if hasattr(os, "fchmod"):  # not on Windows, where the folder's rights hold
+        os.fchmod(found, 0o600)
+    return found
+
+
 @dataclass(frozen=True)
 class SandboxSettings:
     """What can be set on a sandbox. Times are seconds, sizes are bytes.
@@ -42,6 +53,7 @@ class SandboxSettings:
     of `users` (by their tokens) what the roles and bindings in the store allow. With `authorization` requests
     without a token are `system:anonymous`. Tokens of service accounts (TokenRequest) are always known, and
     always held to the rights of their accounts; other than that everybody may do everything by default. `clock` gives aware datetimes.
+    With `tls` it serves HTTPS by a certificate made for it (in the kubeconfig): kubectl sends a token over nothing else.
     `managed_fields` keeps `metadata.managedFields` at every write, as the real server does (apply always keeps them).
     """
 
@@ -53,6 +65,7 @@ class SandboxSettings:
     tokens: frozenset[str] = frozenset()
     users: Mapping[str, User] = field(default_factory=dict)
     authorization: bool = False
+    tls: bool = False
     namespaces: Sequence[str] = BUILTIN_NAMESPACES
     managed_fields: bool = True
     clock: Callable[[], datetime] = field(default=_utc_now)
@@ -62,8 +75,11 @@ class Sandbox:
     """An embedded API server on a port of the loopback interface.
 
     `async with Sandbox() as sandbox:` serves at `sandbox.url` until the block ends; port 0 takes a free one.
-    Everything lives in memory and on the loop that entered the block. No authentication by default, all
-    namespaces of a fresh cluster, no nodes, nothing runs the pods.
+    Everything lives in memory and on the loop that entered the block. No authentication by default: it is for a
+    test, which knows its port and ends with it (`ctl sandbox` asks for a token). All namespaces of a fresh cluster,
+    no nodes, nothing runs the pods.
+
+    Requests whose `Host` or `Origin` is neither localhost nor an address of the loopback nor `host` are a 403.
     """
 
     def __init__(self, port: int = 0, settings: SandboxSettings = SandboxSettings(), host: str = "127.0.0.1") -> None:
@@ -87,6 +103,7 @@ class Sandbox:
         self._api.manages = settings.managed_fields
         self._wire = Wire(self._api, self._hub, wiring)
         self._listener: Listener | None = None
+        self._serving = certificates.serving(host) if settings.tls else None
         call = self._call()
         for name in settings.namespaces:
             self._verbs.create(self._target("v1", "Namespace", None), {"metadata": {"name": name}}, call)
@@ -95,7 +112,7 @@ class Sandbox:
     @property
     def url(self) -> str:
         """The address of the server, without a trailing slash."""
-        return f"http://{self.host}:{self.port}"
+        return f"{'http' if self._serving is None else 'https'}://{self.host}:{self.port}"
 
     @property
     def faults(self) -> Faults:
@@ -129,7 +146,9 @@ class Sandbox:
 
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
-        self._listener = await self._wire.listen(self.host, self.port)
+        self._listener = await self._wire.listen(
+            self.host, self.port, None if self._serving is None else self._serving.context
+        )
         self.port = self._listener.port
         self._api.address = f"{self.host}:{self.port}"
 
@@ -162,19 +181,26 @@ class Sandbox:
         self.history.compact(version)
 
     def kubeconfig(self, path: str | Path, namespace: str = "default") -> Path:
-        """Write a kubeconfig for this server and return its path."""
+        """Write a kubeconfig for this server, with a token where it takes tokens, and return its path.
+
+        Nobody but the user may read the file, whatever its mode was before. Raises OSError.
+        """
         user: dict[str, Any] = {"token": min(self.settings.tokens)} if self.settings.tokens else {}
         context = {"cluster": "sandbox", "user": "sandbox", "namespace": namespace}
+        cluster = {"server": self.url}
+        if self._serving is not None:
+            cluster["certificate-authority-data"] = base64.b64encode(self._serving.authority.encode()).decode()
         found = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "sandbox", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "sandbox", "cluster": cluster}],
             "users": [{"name": "sandbox", "user": user}],
             "contexts": [{"name": "sandbox", "context": context}],
             "current-context": "sandbox",
         }
         target = Path(path)
-        target.write_text(yaml.safe_dump(found, sort_keys=False), encoding="utf-8")
+        with open(target, "w", encoding="utf-8", opener=_private) as file:
+            file.write(yaml.safe_dump(found, sort_keys=False))
         return target
 
     async def load_manifest(self, text: str) -> list[dict[str, Any]]:

@@ -82,12 +82,16 @@ async def test_the_embedded_server_needs_nothing_else(tmp_path: Path) -> None:
 async def test_the_embedded_server_answers_while_a_handler_blocks_the_loop(tmp_path: Path) -> None:
     path = tmp_path / "main.py"
     path.write_text("""
-import os, ctl, urllib.request, yaml
+import base64, os, ssl, ctl, urllib.request, yaml
 
 @ctl.on.create("kopfexamples")
 async def create_fn(**_):
-    server = yaml.safe_load(open(os.environ["KUBECONFIG"]))["clusters"][0]["cluster"]["server"]
-    return urllib.request.urlopen(server + "/version").status
+    config = yaml.safe_load(open(os.environ["KUBECONFIG"]))
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    headers = {"Authorization": "Bearer " + user["token"]}
+    request = urllib.request.Request(cluster["server"] + "/version", headers=headers)
+    return urllib.request.urlopen(request, context=tls).status
 """)
     async with command("run", "--sandbox", "--manifest", CRD, path) as run:
         assert (await handled(await run.kubeconfig()))["status"] == {"create_fn": 200}

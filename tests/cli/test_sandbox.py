@@ -3,14 +3,18 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ctl.client.access import load_access
+from ctl.client.endpoint import Access
+from ctl.client.errors import APIError, RequestError
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 
@@ -49,7 +53,42 @@ async def test_port_and_kubeconfig_can_be_chosen(tmp_path: Path) -> None:
     port = free_port()
     async with command("sandbox", "--port", str(port), "--kubeconfig", "chosen", cwd=tmp_path) as sandbox:
         assert await sandbox.kubeconfig() == tmp_path / "chosen"
-        assert load_access(tmp_path / "chosen").server == f"http://127.0.0.1:{port}"
+        assert load_access(tmp_path / "chosen").server == f"https://127.0.0.1:{port}"
+
+
+async def test_only_its_kubeconfig_lets_in(tmp_path: Path) -> None:
+    before = tmp_path / "kubeconfig"
+    before.write_text("")
+    before.chmod(0o644)
+    async with command("sandbox", "--kubeconfig", before) as sandbox:
+        await sandbox.line("Serving the Kubernetes API")
+        assert stat.S_IMODE(before.stat().st_mode) == 0o600
+        async with Client(load_access(before)) as client:
+            assert await client.list(CRDS) == []
+        config = yaml.safe_load(before.read_text())
+        token = config["users"][0]["user"]["token"]
+        assert len(token) >= 40
+        for wrong in ({}, {"token": "x" + token[1:]}, {"username": "a", "password": token}):
+            config["users"][0]["user"] = wrong
+            (tmp_path / "wrong").write_text(yaml.safe_dump(config))
+            async with Client(load_access(tmp_path / "wrong")) as client:
+                with pytest.raises(APIError) as caught:
+                    await client.list(CRDS)
+            assert caught.value.code == 401
+        # No certificate but its own is trusted, and no token is heard without TLS.
+        async with Client(Access(config["clusters"][0]["cluster"]["server"])) as client:
+            with pytest.raises(RequestError):
+                await client.request("GET", "/version", retry=False)
+
+
+async def test_each_server_has_a_token_of_its_own() -> None:
+    tokens = set()
+    for _ in range(2):
+        async with command("sandbox") as sandbox:
+            kubeconfig = await sandbox.kubeconfig()
+            assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+            tokens.add(yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"])
+    assert len(tokens) == 2
 
 
 async def test_a_taken_port_is_one_sentence() -> None:

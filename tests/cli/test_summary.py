@@ -88,7 +88,7 @@ async def test_a_run_begins_with_them(kubeconfig: Path, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text("import ctl\n@ctl.on.event('pods')\ndef fn(**_): pass\n@ctl.on.event('later')\ndef fm(**_): pass\n")
     async with command("run", "-A", "--log-format=plain", "--sandbox", main) as run:
-        await run.line("Where: all namespaces of http://127.0.0.1:")
+        await run.line("Where: all namespaces of https://127.0.0.1:")
         await run.line("As ")
         await run.line("Handled: pods.v1, and, when it is defined, later.")
 

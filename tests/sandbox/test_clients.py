@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ctl.sandbox import Sandbox
+from ctl.sandbox import Sandbox, SandboxSettings
 
 KUBECTL = shutil.which("kubectl")
 CRD = """
@@ -36,9 +36,13 @@ spec: {size: %d}
 """
 
 
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox() as found:
+# As a test has it in its process, and as `ctl sandbox` serves it.
+SERVERS = {"open": SandboxSettings(), "guarded": SandboxSettings(tokens=frozenset({"open sesame"}), tls=True)}
+
+
+@pytest.fixture(params=SERVERS)
+async def sandbox(request: pytest.FixtureRequest) -> AsyncIterator[Sandbox]:
+    async with Sandbox(settings=SERVERS[request.param]) as found:
         yield found
 
 
