@@ -12,7 +12,8 @@ from .credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
 from .endpoint import Access, Constant, Credentials, server_url
 from .errors import AccessError, NoAccessError
 from .incluster import incluster_access, is_in_cluster
-from .kubeconfig import Document, Kubeconfig, Selection, User
+from .kubeconfig import Document, Kubeconfig, Selection
+from .plugins import Plugin
 
 __all__ = ["Access", "load_access", "read_kubeconfig"]
 
@@ -53,7 +54,8 @@ def read_kubeconfig(paths: list[Path]) -> Kubeconfig:
 
 
 def _existing(listed: str, source: str) -> list[Path]:
-    paths = [Path(part).expanduser() for part in listed.split(os.pathsep) if part]
+    # What stands in them is relative to their folders, wherever the process goes.
+    paths = [Path(part).expanduser().absolute() for part in listed.split(os.pathsep) if part]
     existing = [path for path in paths if path.exists()]
     if not existing:
         names = ", ".join(str(path) for path in paths)
@@ -148,8 +150,8 @@ def _credentials(selection: Selection, paths: list[Path]) -> Credentials:
     if user.username is not None and user.password is not None:
         return Constant((*basic(user.username, user.password), *user.headers))
     if user.exec is not None and user.path is not None:
-        _require_exec(user, origin)
-        return ExecPlugin(user.exec, origin=origin, base=user.path.parent, headers=user.headers)
+        where = f"the user {user.name!r} in {user.path} ({origin})"
+        return ExecPlugin(Plugin.of(user.exec, where, user.path.parent), origin=origin, headers=user.headers)
     if user.auth_provider is not None:
         if user.auth_provider.get("name") in _REFRESHING_PROVIDERS:
             files = os.pathsep.join(str(path) for path in paths)
@@ -162,11 +164,3 @@ def _credentials(selection: Selection, paths: list[Path]) -> Credentials:
             "not supported: expected oidc, gcp, or an access-token. Use an exec plugin of its vendor."
         )
     return Constant(user.headers)
-
-
-def _require_exec(user: User, origin: str) -> None:
-    missing = [key for key in ("command", "apiVersion") if not (user.exec or {}).get(key)]
-    if missing:
-        raise AccessError(
-            f"The exec stanza of the user {user.name!r} in {user.path} ({origin}) lacks {' and '.join(missing)}."
-        )

@@ -2,7 +2,10 @@
 
 import asyncio
 import base64
-from collections.abc import Mapping
+import concurrent.futures
+import functools
+import threading
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,11 @@ from typing import Any
 from ..runtime import clock
 from .endpoint import Grant
 from .errors import AccessError
+from .plugins import LIMIT, Plugin, excerpt
 
-EXEC_TIMEOUT = 60.0
 EXPIRY_MARGIN = timedelta(seconds=10)
+PAUSE = timedelta(seconds=1)
+"""From one attempt to the next, where the last did not help: many ask, again and again, while nothing is to be had."""
 
 
 class TokenFile:
@@ -55,101 +60,170 @@ class TokenFile:
         return self._grant
 
 
-class ExecPlugin:
+class _Shared:
+    """A grant that is costly to get: one attempt at a time, in a thread, for all who wait on all loops; they share a failure too."""
+
+    def __init__(self) -> None:
+        self._executor = _OneAtATime()
+        self._outcome: Grant | AccessError | None = None
+        # When the last attempt has ended that was a second one, or came to nothing.
+        self._ended: datetime | None = None
+
+    async def _renew(self) -> Grant:
+        """The grant of an attempt under way, of a new one, or, if it was made a moment ago, of the last one. Raises AccessError."""
+        if self._ended is not None and timedelta() <= clock.now() - self._ended < PAUSE:
+            outcome = self._outcome
+        else:
+            outcome = await asyncio.get_running_loop().run_in_executor(self._executor, self._attempt, self._outcome)
+        if not isinstance(outcome, Grant):
+            # A copy: many raise it at once.
+            raise AccessError(str(outcome)) from outcome
+        return outcome
+
+    def _attempt(self, before: Grant | AccessError | None) -> Grant | AccessError:
+        if self._outcome is not None and self._outcome is not before:
+            return self._outcome  # somebody was faster
+        try:
+            outcome: Grant | AccessError = self._get()
+        except AccessError as error:
+            outcome = error
+        if before is not None or isinstance(outcome, AccessError):
+            self._ended = clock.now()
+        self._outcome = outcome
+        return outcome
+
+    def _get(self) -> Grant:
+        """Do the work, in a thread. Raises AccessError."""
+        raise NotImplementedError
+
+
+class _OneAtATime(concurrent.futures.Executor):
+    """Whoever comes while a call is under way gets what that one gives. No thread of it keeps the process from its end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._flight: concurrent.futures.Future[Any] | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:
+        with self._lock:
+            if self._flight is None or self._flight.done():
+                self._flight = concurrent.futures.Future()
+                # What is under way is not cancelled by one of those who wait for it.
+                self._flight.set_running_or_notify_cancel()
+                work = functools.partial(self._fly, self._flight, functools.partial(fn, *args, **kwargs))
+                threading.Thread(target=work, name="credentials", daemon=True).start()
+            return self._flight
+
+    @staticmethod
+    def _fly(flight: concurrent.futures.Future[Any], work: Callable[[], Any]) -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            flight.set_exception(error)
+        else:
+            flight.set_result(result)
+
+
+class ExecPlugin(_Shared):
     """Credentials from a program, as the `exec` stanza of a kubeconfig says (client.authentication.k8s.io).
 
-    The program runs when there is no grant, when the grant expires, and when the server refuses it. Running it is the work
-    of kubernetes_asyncio, which is imported only now, since that costs some 40 MB.
+    The program runs when there is no grant, when the grant expires, and when the server refuses it; once at a time, and not
+    more often than once a second where that does not help. After `limit` seconds it is killed.
     """
 
     def __init__(
-        self, spec: Mapping[str, Any], *, origin: str, base: Path, headers: tuple[tuple[str, str], ...] = ()
+        self, plugin: Plugin, *, origin: str, headers: tuple[tuple[str, str], ...] = (), limit: float = LIMIT
     ) -> None:
-        self._spec = dict(spec)
+        super().__init__()
+        self._plugin = plugin
         self._origin = origin
         self._headers = headers
-        self._grant: Grant | None = None
+        self._limit = limit
         self._expires: datetime | None = None
-        command = str(self._spec.get("command") or "")
-        if "/" in command and not Path(command).is_absolute():
-            self._spec["command"] = str(base / command)  # client-go's rule; a bare name is looked for in $PATH
+        self._known: tuple[str, ...] = ()
 
     async def grant(self, *, period: float) -> Grant:
         """The grant that the program gave, until it expires. Raises AccessError when the program fails."""
-        if self._grant is None or (self._expires is not None and clock.now() >= self._expires - EXPIRY_MARGIN):
-            return await self._run()
-        return self._grant
+        outcome, expires = self._outcome, self._expires
+        if isinstance(outcome, Grant) and (expires is None or clock.now() < expires - EXPIRY_MARGIN):
+            return outcome
+        return await self._renew()
 
     async def renew(self, refused: Grant) -> Grant:
         """Run the program again."""
-        return await self._run()
+        return await self._renew()
 
-    async def _run(self) -> Grant:
-        from kubernetes_asyncio.config.exec_provider import ExecProvider
-        from kubernetes_asyncio.config.kube_config import ConfigNode
-
+    def _get(self) -> Grant:
+        plugin = self._plugin
         try:
-            provider = ExecProvider(ConfigNode("exec", self._spec))
-            status = await asyncio.wait_for(provider.run(), EXEC_TIMEOUT)
-            self._grant, self._expires = self._interpret(status)
-        except Exception as error:  # whatever the plugin or its wrapper raises is one thing to the user: no credentials
-            hint = str(self._spec.get("installHint") or "").strip()
-            found = f"no answer within {EXEC_TIMEOUT:g} s" if isinstance(error, TimeoutError) else str(error)
+            grant, self._expires = self._interpret(plugin.run(self._limit, self._known))
+        except Exception as error:  # whatever it is, it is one thing to the user: no credentials
+            found = error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
             raise AccessError(
-                f"The exec plugin {self._spec.get('command')!r} of {self._origin} gave no credentials: {found}. "
-                + (hint or "Run the command by hand to see what it needs.")
-            ) from error
-        return self._grant
+                f"The exec plugin {plugin.command!r} of {self._origin} gave no credentials: {found}. "
+                + (plugin.install_hint or "Run the command by hand to see what it needs.")
+            ) from None
+        return grant
 
     def _interpret(self, status: Mapping[str, Any]) -> tuple[Grant, datetime | None]:
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         if not token and not (certificate and key):
             raise ValueError(
-                f"expected `token`, or `clientCertificateData` with `clientKeyData`, found {sorted(status)}"
+                f"expected `token`, or `clientCertificateData` with `clientKeyData`, found {sorted(map(str, status))[:10]}"
             )
+        self._known = tuple(str(secret) for secret in (token, key) if secret)
         pair = (str(certificate).encode(), str(key).encode()) if certificate and key else (None, None)
         expires = status.get("expirationTimestamp")
         headers = (*(bearer(str(token)) if token else ()), *self._headers)
         return Grant(headers, *pair), clock.parse(str(expires)) if expires else None
 
 
-class AuthProvider:
+class AuthProvider(_Shared):
     """Credentials from the deprecated `auth-provider` stanza of a kubeconfig (`oidc`, `gcp`).
 
-    The work is done by kubernetes_asyncio, imported only now. It refreshes expired tokens and writes them back to the
-    kubeconfig, without which providers that rotate refresh tokens would lock the user out.
+    The work is done by kubernetes_asyncio, imported only now, in a thread. It refreshes expired tokens and writes them back to the
+    kubeconfig, without which providers that rotate refresh tokens would lock the user out; so it is done once at a time.
     """
 
     def __init__(self, files: str, context: str, *, origin: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__()
         self._files = files
         self._context = context
         self._origin = origin
         self._headers = headers
-        self._grant: Grant | None = None
         self._asked: float | None = None
 
     async def grant(self, *, period: float) -> Grant:
         """The token, checked for its expiry at most `period` seconds ago. Raises AccessError when there is none."""
-        if self._grant is None or _is_older(self._asked, period):
+        if not isinstance(self._outcome, Grant) or _is_older(self._asked, period):
             return await self.renew(Grant())
-        return self._grant
+        return self._outcome
 
     async def renew(self, refused: Grant) -> Grant:
         """Ask the provider again."""
+        grant = await self._renew()
+        self._asked = asyncio.get_running_loop().time()
+        return grant
+
+    def _get(self) -> Grant:
         from kubernetes_asyncio.client import Configuration
-        from kubernetes_asyncio.config import load_kube_config
+        from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
         configuration = Configuration()
         try:
-            await load_kube_config(self._files, context=self._context, client_configuration=configuration)
+            files = KubeConfigMerger(self._files)
+            # The library's own way to write the file back fails (36.1): it is called with more than it takes.
+            loader = KubeConfigLoader(
+                files.config, active_context=self._context, config_persister=lambda *_: files.save_changes()
+            )
+            asyncio.run(loader.load_and_set(configuration))
             token = configuration.api_key["BearerToken"]
         except Exception as error:  # the provider libraries raise anything; to the user it is one thing: no credentials
             raise AccessError(
-                f"The auth-provider of {self._origin} gave no token: {error!r}. Log in again with its own tool."
-            ) from error
-        self._asked = asyncio.get_running_loop().time()
-        self._grant = Grant((("Authorization", str(token)), *self._headers))
-        return self._grant
+                f"The auth-provider of {self._origin} gave no token: {type(error).__name__}: {excerpt(str(error))}. "
+                "Log in again with its own tool."
+            ) from None
+        return Grant((("Authorization", str(token)), *self._headers))
 
 
 def bearer(token: str) -> tuple[tuple[str, str], ...]:
