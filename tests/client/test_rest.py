@@ -125,7 +125,7 @@ async def test_so_are_subresources_and_resources(part: Any) -> None:
 async def test_a_namespaced_object_needs_its_namespace() -> None:
     async with talking(replies((200, pod()))) as (server, client):
         for verb in ONE_OBJECT.values():
-            with pytest.raises(ValueError, match="the namespace of 'a' is missing"):
+            with pytest.raises(ValueError, match="That of 'a'"):
                 await verb(client, PODS, "a", None)
         with pytest.raises(ValueError, match="is created in a namespace"):
             await client.create(PODS, {"metadata": {"name": "a", "namespace": ""}})
