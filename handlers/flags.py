@@ -55,6 +55,6 @@ def check_flag(flag: object) -> None:
 
 def _unsupported(flag: object) -> str:
     return (
-        f"A flag is an asyncio.Event, an asyncio.Future, a threading.Event or a concurrent.futures.Future; "
-        f"got {type(flag).__name__}."
+        f"Unsupported type of a flag: {flag!r}. A flag is an asyncio.Event, an asyncio.Future, a threading.Event or a "
+        f"concurrent.futures.Future; got {type(flag).__name__}."
     )

@@ -127,14 +127,15 @@ def declare_subhandler(kind: Kind, subregistry: SubRegistry, options: Mapping[st
     parent = subregistry.parent
     if not isinstance(parent, ChangingSpec):
         raise TypeError(
-            f"Sub-handlers belong to handlers of changes (create, update, delete, resume, field); {parent.id!r} is not one. "
-            "Call the function directly instead."
+            f"Sub-handlers are only supported for resource-changing handlers (create, update, delete, resume, field); {parent.id!r} "
+            "is not one. Call the function directly instead."
         )
     given = kind.checked(options)
     base: str | None = given.pop("id", None)
     if not parent.field_needs_change and ("old" in given or "new" in given):
         raise TypeError(
-            f"old= and new= of sub-handlers need an update or field handler as the parent; {parent.id!r} is not one."
+            f"Filters old=/new= can only be used in update handlers: sub-handlers that have them need an update or field handler as "
+            f"the parent; {parent.id!r} is not one."
         )
     given |= checked_filters(given)
 

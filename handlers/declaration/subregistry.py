@@ -44,6 +44,6 @@ def running_subregistry() -> SubRegistry:
         return found
     refusal = LookupError if current_cause.get(None) is None else TypeError
     raise refusal(
-        "Sub-handlers are declared inside a running handler of create, update, delete, resume or field; none runs here. "
+        "Sub-handlers are only supported for resource-changing handlers. Sub-handlers are declared inside a running handler of create, update, delete, resume or field; none runs here. "
         "Move the declaration into the handler, or use a decorator of a resource."
     )

@@ -131,7 +131,7 @@ async def execute(
 
     `fns` are functions, or functions by id; `handlers` are specs; `registry` is asked for the handlers of the cause;
     without any of them the ones declared so far are run, once; those are run at the end of the handler otherwise. Raises TypeError when more
-    than one is given or it is no list, LookupError when no change handler runs, and a TemporaryError that the
+    than one is given or `handlers` is no list, ValueError when `fns` is none (as Kopf), LookupError when no change handler runs, and a TemporaryError that the
     handler lets pass while a sub-handler is not finished.
     """
     if sum(given is not None for given in (fns, handlers, registry)) > 1:
@@ -139,8 +139,9 @@ async def execute(
             "Only one of the fns, handlers, registry can be passed. Got more: leave the others out of execute()."
         )
     if not isinstance(fns, Iterable | None):
-        raise TypeError(
-            f"execute(fns=...) takes a list of functions, or functions by their ids in a dict; got {fns!r}."
+        raise ValueError(  # noqa: TRY004 - as Kopf
+            f"fns must be a mapping or an iterable, got {type(fns)}. execute(fns=...) takes a list of functions, or functions by "
+            f"their ids in a dict; got {fns!r}."
         )
     if not isinstance(handlers, Iterable | None):
         raise TypeError(f"execute(handlers=...) takes a list of handlers; got {handlers!r}.")

@@ -201,9 +201,9 @@ async def test_only_one_source_of_subhandlers_can_be_given() -> None:
         await ctl.execute(fns=[], handlers=[])
 
 
-@pytest.mark.parametrize("source", ["fns", "handlers"])
-async def test_one_function_is_no_list_of_subhandlers(source: Any) -> None:
-    with pytest.raises(TypeError, match=rf"execute\({source}=\.\.\.\) takes a list of .*; got <function test_one"):
+@pytest.mark.parametrize(("source", "error"), [("fns", ValueError), ("handlers", TypeError)])
+async def test_one_function_is_no_list_of_subhandlers(source: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=rf"execute\({source}=\.\.\.\) takes a list of .*; got <function test_one"):
         await ctl.execute(**{source: test_one_function_is_no_list_of_subhandlers})
 
 

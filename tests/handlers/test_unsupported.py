@@ -13,7 +13,7 @@ async def test_an_unknown_option_is_named_with_those_that_are_known() -> None:
 
 
 async def test_an_option_of_kopf_that_is_none_is_as_good_as_not_given() -> None:
-    with pytest.raises(TypeError, match="not both"):
+    with pytest.raises(TypeError, match="Got both"):
         await operator(registry=OperatorRegistry(), namespaces=["a"], namespace="b", insights=None)  # type: ignore[call-arg]
 
 

@@ -80,7 +80,7 @@ def test_only_handlers_of_changes_have_parts(changing: Changing) -> None:
     registry = OperatorRegistry()
     on.startup(registry=registry)(parent)
     entered(registry.activities(next(iter(registry._activities)).activity)[0])
-    with pytest.raises(TypeError, match="handlers of changes"):
+    with pytest.raises(TypeError, match="only supported for resource-changing handlers"):
         on.subhandler()
 
 
