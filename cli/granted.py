@@ -20,12 +20,13 @@ async def missing(client: Client, wanted: Iterable[Grant]) -> list[str]:
     """
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def line(right: Right, verb: str, namespace: str | None) -> str | None:
+    async def line(right: Right, verb: str, namespace: str | None, name: str) -> str | None:
         async with slots:
-            if await _is_allowed(client, right, verb, namespace):
+            if await _is_allowed(client, right, verb, namespace, name):
                 return None
-        name, _, subresource = right.resource.partition("/")
-        resource = f"{name}.{right.group}".rstrip(".") + (f"/{subresource}" if subresource else "")
+        plural, _, subresource = right.resource.partition("/")
+        resource = f"{plural}.{right.group}".rstrip(".") + (f"/{subresource}" if subresource else "")
+        resource += f" {name}" if name else ""
         place = "in all namespaces" if namespace is None else f"in the namespace {namespace}"
         return f"missing: {verb} {resource} {place}" + (f" ({'; '.join(right.why)})" if right.why else "")
 
@@ -33,20 +34,23 @@ async def missing(client: Client, wanted: Iterable[Grant]) -> list[str]:
     return [text for text in found if text is not None]
 
 
-def _questions(wanted: Iterable[Grant]) -> Iterator[tuple[Right, str, str | None]]:
+def _questions(wanted: Iterable[Grant]) -> Iterator[tuple[Right, str, str | None, str]]:
     for grant in wanted:
         for right in grant.rights:
             for verb in right.verbs:
-                yield right, verb, grant.namespace
+                for name in right.names or ("",):
+                    yield right, verb, grant.namespace, name
 
 
-async def _is_allowed(client: Client, right: Right, verb: str, namespace: str | None) -> bool:
+async def _is_allowed(client: Client, right: Right, verb: str, namespace: str | None, name: str) -> bool:
     plural, _, subresource = right.resource.partition("/")
     attributes: dict[str, Any] = {"verb": verb, "group": right.group, "resource": plural}
     if subresource:
         attributes["subresource"] = subresource
     if namespace is not None:
         attributes["namespace"] = namespace
+    if name:
+        attributes["name"] = name
     review = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "spec": {"resourceAttributes": attributes}}
     answer = (await client.create(REVIEWS, review)).body()
     return bool((answer.get("status") or {}).get("allowed"))

@@ -42,6 +42,8 @@ class Right:
     verbs: tuple[str, ...]
     place: Place
     why: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of which objects; none: of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Situation:
     has_patterns: bool = False
     """Whether namespaces are served by patterns, so that they are to be listed."""
     elects: bool = True
+    lease: str | None = None
+    """The name of the Lease; None: it is not known before the operator starts."""
     posts: bool = True
     peerings: Collection[Resource] = ()
     """Where the operator meets its peers, if it does."""
@@ -98,15 +102,18 @@ def needs(registry: OperatorRegistry, situation: Situation) -> Needs:
 
 
 def merged(rights: Iterable[Right]) -> tuple[Right, ...]:
-    """Each resource of each place once, with all that is allowed on it and all reasons for it, in the order of their appearance."""
-    known: dict[tuple[str, str, Place], tuple[set[str], dict[str, None]]] = {}
+    """Each resource of each place once, with all that is allowed on it and all reasons for it, in the order of their appearance.
+
+    What is allowed on some objects only stays apart.
+    """
+    known: dict[tuple[str, str, Place, tuple[str, ...]], tuple[set[str], dict[str, None]]] = {}
     for right in rights:
-        verbs, why = known.setdefault((right.group, right.resource, right.place), (set(), {}))
+        verbs, why = known.setdefault((right.group, right.resource, right.place, right.names), (set(), {}))
         verbs.update(right.verbs)
         why.update(dict.fromkeys(right.why))
     return tuple(
-        Right(group, resource, tuple(verb for verb in VERBS if verb in verbs), place, tuple(why))
-        for (group, resource, place), (verbs, why) in known.items()
+        Right(group, resource, tuple(verb for verb in VERBS if verb in verbs), place, tuple(why), names)
+        for (group, resource, place, names), (verbs, why) in known.items()
     )
 
 
@@ -231,8 +238,11 @@ def _own(registry: OperatorRegistry, situation: Situation) -> Iterator[Right]:
     for resource in sorted(situation.peerings, key=repr):
         yield from _on(resource, READING + PATCHING, ("peering",), situation)
     if situation.elects:
-        verbs = ("get", "create", "update", "watch")
-        yield Right("coordination.k8s.io", "leases", verbs, Place.HOME, ("leader election among the replicas",))
+        why = ("leader election among the replicas",)
+        names = () if situation.lease is None else (situation.lease,)
+        # What is not there yet has no name that a rule could ask for.
+        yield Right("coordination.k8s.io", "leases", ("create",), Place.HOME, why)
+        yield Right("coordination.k8s.io", "leases", ("get", "update", "watch"), Place.HOME, why, names)
     if situation.follows_definitions:
         why = ("to serve what is installed or changed later",)
         yield Right("apiextensions.k8s.io", "customresourcedefinitions", READING, Place.CLUSTER, why)

@@ -18,6 +18,7 @@ from ..controller.gating.peers import CLUSTER_PLURAL, GROUPS, NAMESPACED_PLURAL,
 from ..handlers.declaration.namespaces import exact_namespaces
 from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
 from ..handlers.declared import declared, is_bare
+from ..handlers.electing import lease_name
 from .alias import install_as_kopf
 from .controls import CLIControls
 from .failures import Failure, explained
@@ -44,6 +45,7 @@ class RbacOptions:
     service_account: str | None
     service_account_namespace: str | None
     leader_elect: bool | None
+    lease_name: str | None
     lease_namespace: str | None
     standalone: bool | None
     peering: str | None
@@ -102,6 +104,9 @@ class RbacOptions:
     cls=Option,
     default=None,
     help="Grant the election.  [default: unless ruled out]",
+)
+@click.option(
+    "--lease-name", cls=Option, metavar="NAME", help="The name of the Lease.  [default: as `ctl run` names it]"
 )
 @click.option(
     "--lease-namespace", cls=Option, metavar="NAME", help="Where the Lease is.  [default: the account's namespace]"
@@ -180,6 +185,7 @@ def situation(options: RbacOptions, registry: OperatorRegistry, habits: Habits, 
         is_clusterwide=everywhere,
         has_patterns=options.where.has_patterns,
         elects=elects,
+        lease=_lease(options, habits),
         posts=posts and habits.settings.get("posting.enabled") is not False,
         peerings=_peerings(options, habits, around),
         follows_definitions=follows and (everywhere or bool(options.definitions)),
@@ -222,9 +228,21 @@ def _extra(text: str, everywhere: bool) -> Iterator[Right]:
         yield Right(group, f"{plural}/{subresource}" if subresource else plural, wanted, place, ("--also",))
 
 
-def _grantee(options: RbacOptions, habits: Habits) -> Grantee:
+def _account(options: RbacOptions) -> str:
     first = (*options.paths, *options.modules)[0]
-    account = options.service_account or f"ctl-{Path(first).stem if first.endswith('.py') else first}".replace("_", "-")
+    return options.service_account or f"ctl-{Path(first).stem if first.endswith('.py') else first}".replace("_", "-")
+
+
+def _lease(options: RbacOptions, habits: Habits) -> str | None:
+    """The Lease that the operator will use as this account; None when its code computes the name."""
+    name = options.lease_name or habits.settings.get("leadership.lease_name")
+    if name is None:
+        return lease_name(_account(options), (*options.paths, *options.modules))
+    return name if isinstance(name, str) else None
+
+
+def _grantee(options: RbacOptions, habits: Habits) -> Grantee:
+    account = _account(options)
     exact = sorted(exact_namespaces(options.namespaces))
     home = options.service_account_namespace or (exact[0] if len(exact) == 1 else "default")
     lease = options.lease_namespace or habits.settings.get("leadership.lease_namespace")

@@ -60,7 +60,7 @@ def _places(right: Right, grantee: Grantee, namespaces: Sequence[str] | None) ->
 
 def _relocated(rights: Iterable[Right]) -> tuple[Right, ...]:
     """What is granted in one place, each resource once, wherever it is needed from."""
-    return merged(Right(one.group, one.resource, one.verbs, Place.CLUSTER, one.why) for one in rights)
+    return merged(Right(one.group, one.resource, one.verbs, Place.CLUSTER, one.why, one.names) for one in rights)
 
 
 def manifests(found: Iterable[Grant], grantee: Grantee) -> Iterator[dict[str, Any]]:
@@ -80,7 +80,7 @@ def manifests(found: Iterable[Grant], grantee: Grantee) -> Iterator[dict[str, An
 
 
 def rules(grant: Grant) -> list[dict[str, list[str]]]:
-    """The rules of a role: one for each resource."""
+    """The rules of a role: one for each resource, or for some objects of it."""
     return [_rule(right) for right in grant.rights]
 
 
@@ -105,7 +105,8 @@ def _pairs(documents: Iterator[dict[str, Any]]) -> Iterator[tuple[dict[str, Any]
 
 
 def _rule(right: Right) -> dict[str, list[str]]:
-    return {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
+    names = {"resourceNames": list(right.names)} if right.names else {}
+    return {"apiGroups": [right.group], "resources": [right.resource], **names, "verbs": list(right.verbs)}
 
 
 def _dump(body: Any) -> str:

@@ -34,7 +34,9 @@ def patching(patch: Any, **_: Any) -> None:
 def granted(found: Needs) -> dict[str, str]:
     """As `place resource.group` to the verbs."""
     return {
-        f"{right.place.name} {right.resource}{'.' * bool(right.group)}{right.group}": " ".join(right.verbs)
+        f"{right.place.name} {right.resource}{'.' * bool(right.group)}{right.group}{' '.join(('', *right.names))}": " ".join(
+            right.verbs
+        )
         for right in found.rights
     }
 
@@ -94,6 +96,12 @@ CASES = [
     Case("startup handlers need nothing", on("startup"), {}),
     Case("posts", nothing, {"SERVED events": "create patch"}, {"posts": True}),
     Case("election", nothing, {"HOME leases.coordination.k8s.io": "get watch create update"}, {"elects": True}),
+    Case(
+        "election by a Lease of a known name",
+        nothing,
+        {"HOME leases.coordination.k8s.io": "create", "HOME leases.coordination.k8s.io one": "get watch update"},
+        {"elects": True, "lease": "one"},
+    ),
     Case(
         "definitions",
         nothing,

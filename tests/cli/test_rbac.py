@@ -1,5 +1,7 @@
 """`ctl rbac`, as a process: what it prints is enough for the operator, and it knows what is missing."""
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ctl.client.access import load_access
+from ctl.client.errors import Forbidden
+from ctl.client.resources import Resource
+from ctl.client.rest import Client
 from ctl.sandbox import Sandbox, SandboxSettings, User
 
 from .processes import Command, command, with_token
@@ -24,11 +30,13 @@ def configure(settings, **_):
 def create_fn(body, **_):
     ctl.info(body, reason="Seen")
 """
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
 RULES = {
     "kopfexamples": ["list", "watch", "patch"],
     "kopfexamples/status": ["patch"],
     "events": ["create", "patch"],
-    "leases": ["get", "watch", "create", "update"],
+    "leases": ["create"],
+    "leases ctl-ctl-main-main": ["get", "watch", "update"],
 }
 
 
@@ -53,7 +61,7 @@ def documents(run: Command) -> dict[str, dict[str, Any]]:
 
 
 def rules(role: dict[str, Any]) -> dict[str, list[str]]:
-    return {rule["resources"][0]: rule["verbs"] for rule in role["rules"]}
+    return {" ".join((rule["resources"][0], *rule.get("resourceNames", ()))): rule["verbs"] for rule in role["rules"]}
 
 
 async def test_what_is_printed_is_what_was_missing(sandbox: Sandbox, main: Path, tmp_path: Path) -> None:
@@ -73,6 +81,7 @@ async def test_what_is_printed_is_what_was_missing(sandbox: Sandbox, main: Path,
             "kopfexamples.kopf.dev/status": ["patch"],
             "events": RULES["events"],
             "leases.coordination.k8s.io": RULES["leases"],
+            "leases.coordination.k8s.io ctl-ctl-main-main": RULES["leases ctl-ctl-main-main"],
         }.items()
         for verb in verbs
     ]
@@ -84,6 +93,47 @@ async def test_what_is_printed_is_what_was_missing(sandbox: Sandbox, main: Path,
     assert check.lines == ["Nothing is missing."]
 
 
+async def test_a_lease_is_granted_by_its_name(sandbox: Sandbox, main: Path, tmp_path: Path) -> None:
+    root, narrow = (with_token(sandbox, tmp_path / name, name) for name in ("root", "t-op"))
+    async with command("rbac", "-n", "default", "--kubeconfig", root, main) as run:
+        assert await run.end() == 0
+    for body in documents(run).values():
+        sandbox.create(body)
+    async with Client(load_access(narrow)) as client:
+        with pytest.raises(Forbidden):
+            await client.get(LEASES, "another", "default")
+        with pytest.raises(Forbidden):
+            await client.list(LEASES, "default")
+    # The operator leads by the Lease that it may write.
+    path = tmp_path / "main.py"
+    path.write_text(OPERATOR.replace("@ctl.on.startup()", ""))
+    async with command("run", "-n", "default", "--leader-elect", "--kubeconfig", narrow, path) as running:
+        async with asyncio.timeout(60):
+            while sandbox.get("coordination.k8s.io/v1", "Lease", "ctl-ctl-main-main") is None:  # noqa: ASYNC110 - seen from outside only
+                await asyncio.sleep(0.05)
+        assert await running.end(signal.SIGINT) == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [('"theirs"', {"leases", "leases theirs"}), ("os.environ['X']", {"leases"})],
+)
+async def test_the_name_of_the_lease_may_stand_in_the_code(
+    sandbox: Sandbox, tmp_path: Path, setting: str, names: set[str]
+) -> None:
+    path = tmp_path / "main.py"
+    line = f"    settings.leadership.lease_name = {setting}"
+    path.write_text(
+        OPERATOR.replace("import ctl", "import os\nimport ctl").replace(
+            "    raise RuntimeError", f"{line}\n    raise RuntimeError"
+        )
+    )
+    root = with_token(sandbox, tmp_path / "root", "root")
+    async with command("rbac", "-n", "default", "--kubeconfig", root, path) as run:
+        assert await run.end() == 0
+    assert {name for name in rules(documents(run)["Role"]) if name.startswith("leases")} == names
+
+
 async def test_an_operator_of_all_namespaces(sandbox: Sandbox, main: Path, tmp_path: Path) -> None:
     root = with_token(sandbox, tmp_path / "root", "root")
     options = ("--service-account", "robot", "--service-account-namespace", "ops", "--name", "robots")
@@ -91,9 +141,9 @@ async def test_an_operator_of_all_namespaces(sandbox: Sandbox, main: Path, tmp_p
         assert await run.end() == 0
     found = documents(run)
     assert found.keys() == {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-    assert rules(found["Role"]) == {"leases": RULES["leases"]}
+    assert rules(found["Role"]) == {"leases": ["create"], "leases ctl-robot-main": ["get", "watch", "update"]}
     assert rules(found["ClusterRole"]) == {
-        **{name: verbs for name, verbs in RULES.items() if name != "leases"},
+        **{name: verbs for name, verbs in RULES.items() if not name.startswith("leases")},
         "customresourcedefinitions": ["list", "watch"],
     }
     assert {body["metadata"]["name"] for body in found.values()} == {"robots"}
@@ -121,7 +171,8 @@ async def test_namespaces_by_patterns_are_those_that_are_there(sandbox: Sandbox,
 @pytest.mark.parametrize(
     ("options", "missing", "added"),
     [
-        (["--no-leader-elect"], {"leases"}, {}),
+        (["--no-leader-elect"], {"leases", "leases ctl-ctl-main-main"}, {}),
+        (["--lease-name", "mine"], {"leases ctl-ctl-main-main"}, {"leases mine": ["get", "watch", "update"]}),
         (["--no-events"], {"events"}, {}),
         (["--peering", "x"], set(), {"kopfpeerings": ["list", "watch", "patch"]}),
         (
@@ -147,7 +198,7 @@ async def test_without_a_cluster_what_is_not_known_is_named(main: Path) -> None:
     assert "Warning: kopfexamples (handler create_fn) is not served" in run.output
     assert "Warning: No cluster could be asked what it serves: " in run.output
     assert "# Not resolved: kopfexamples" in run.output
-    assert rules(documents(run)["Role"]).keys() == {"events", "leases"}
+    assert rules(documents(run)["Role"]).keys() == {"events", "leases", "leases ctl-ctl-main-main"}
 
 
 async def test_settings_that_startup_handlers_write_are_read_from_their_code(tmp_path: Path) -> None:
