@@ -107,8 +107,8 @@ chart: $(STAMP) ## Check the Helm chart with helm and kubeconform (built from Go
 	$(BIN)/pytest e2e/charts $(PYTEST_ARGS)
 	@"$$(cd e2e && ../$(BIN)/python -m charts.build)/helm" package charts/ctl-operator --destination dist
 
-constraints: $(STAMP) ## Write constraints.txt, by which the image is built, as .venv has the versions
-	@$(BIN)/python .ci/constraints.py > constraints.txt.new && mv constraints.txt.new constraints.txt
+constraints: $(STAMP) ## Write constraints.txt and the locks with hashes, by which the image is built, as .venv has the versions
+	@$(BIN)/python .ci/constraints.py
 
 check: lint types layers shape ## Everything that needs no run of the suite: lint, types, layers, shape
 

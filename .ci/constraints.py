@@ -1,23 +1,32 @@
 #!/usr/bin/env python3
-"""Prints the versions of everything that the package and its extras for production need, as this environment has them.
+"""Writes the versions of everything that the package and its extras for production need, as this environment has them.
 
-.venv/bin/python .ci/constraints.py > constraints.txt      # `make constraints`
+.venv/bin/python .ci/constraints.py      # `make constraints`
 """
 
 import importlib.metadata
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+ROOT = Path(__file__).parents[1]
 PACKAGE = "ctl-toolkit"
 EXTRAS = ("client", "uvloop", "webhooks")
+IMAGE_EXTRAS = ("uvloop", "webhooks")
 BUILD = ("setuptools",)
-HEAD = """\
-# The versions that the image is built with; `make constraints` writes them as the environment of the tests has them.
+CONSTRAINTS_HEAD = """\
+# The versions that the tests ran with; `make constraints` writes them as the environment of the tests has them.
 #
 #   pip install -c constraints.txt 'ctl-toolkit[uvloop]'
+"""
+LOCK_HEAD = """\
+# What {what} is made of, each file by its hash; `make constraints` writes it beside constraints.txt.
+#
+#   pip install --require-hashes -r {name}
 """
 
 
@@ -29,11 +38,11 @@ def needed(name: str, extras: tuple[str, ...]) -> Iterator[Requirement]:
             yield found
 
 
-def closure() -> dict[str, str]:
+def closure(*wanted: str) -> dict[str, str]:
     """The version of each package that is needed, whoever needs it."""
     found: dict[str, str] = {}
     seen: set[tuple[str, tuple[str, ...]]] = set()
-    waiting = [Requirement(f"{PACKAGE}[{','.join(EXTRAS)}]"), *map(Requirement, BUILD)]
+    waiting = [*map(Requirement, wanted)]
     while waiting:
         one = waiting.pop()
         name, extras = canonicalize_name(one.name), tuple(sorted(one.extras))
@@ -42,14 +51,30 @@ def closure() -> dict[str, str]:
         seen.add((name, extras))
         found[name] = importlib.metadata.version(one.name)
         waiting += needed(one.name, extras)
-    del found[canonicalize_name(PACKAGE)]
-    return found
+    found.pop(canonicalize_name(PACKAGE), None)
+    return dict(sorted(found.items()))
+
+
+def locked(versions: dict[str, str]) -> str:
+    """The versions with the hashes of all files of each, for whatever platform and Python."""
+    uv = [sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-config", "--no-deps", "--generate-hashes"]
+    pins = "".join(f"{name}=={version}\n" for name, version in versions.items())
+    options = ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
+    command = [*uv, *options]
+    return subprocess.run(command, input=pins, stdout=subprocess.PIPE, text=True, check=True).stdout  # noqa: S603 (all of it is said here)
 
 
 def main() -> None:
-    """Print the file."""
-    sys.stdout.write(HEAD)
-    sys.stdout.writelines(f"{name}=={version}\n" for name, version in sorted(closure().items()))
+    """Write the files."""
+    everything = closure(f"{PACKAGE}[{','.join(EXTRAS)}]", *BUILD)
+    text = "".join(f"{name}=={version}\n" for name, version in everything.items())
+    (ROOT / "constraints.txt").write_text(CONSTRAINTS_HEAD + text)
+    image = closure(f"{PACKAGE}[{','.join(IMAGE_EXTRAS)}]")
+    for name, what, versions in (
+        ("requirements.lock", "the image", image),
+        ("requirements-build.lock", "the builder of the wheel", closure(*BUILD)),
+    ):
+        (ROOT / name).write_text(LOCK_HEAD.format(what=what, name=name) + locked(versions))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ def test_the_chart_is_of_the_packages_version() -> None:
 def test_what_is_copied_is_not_ignored() -> None:
     ignored = {line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    needed = {"setup.cfg", "pyproject.toml", "README.md", "LICENSE", "constraints.txt", "py.typed", *packages}
+    needed = {"setup.cfg", "pyproject.toml", "README.md", "LICENSE", "py.typed", *packages}
+    needed |= {"constraints.txt", "requirements.lock", "requirements-build.lock"}
     assert needed & ignored == set()
     assert all((ROOT / name).exists() for name in needed)
 
