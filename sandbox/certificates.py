@@ -63,8 +63,9 @@ def _signed(
     """A certificate with all that strict clients look for; without an issuer it is an authority that signed itself."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, title)])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
     now, is_root = datetime.now(UTC), issuer is None
     uses = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
     more = ("key_cert_sign", "crl_sign", "encipher_only", "decipher_only")
@@ -84,6 +85,6 @@ def _signed(
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
     if names is not None:
-        server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
+        server = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         builder = builder.add_extension(names, critical=False).add_extension(server, critical=False)
     return builder.sign(issuer_key, hashes.SHA256())
