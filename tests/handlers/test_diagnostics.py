@@ -219,8 +219,8 @@ async def test_handlers_are_counted_by_how_they_end(world: World, site: Site) ->
         '{handler="careless",kind="change",outcome="ignored"}': 1,
         '{handler="parent",kind="change",outcome="waiting"}': 1,
         '{handler="parent",kind="change",outcome="succeeded"}': 1,
-        '{handler="parent/child",kind="change",outcome="retried"}': 1,
-        '{handler="parent/child",kind="change",outcome="succeeded"}': 1,
+        '{handler="parent",kind="subhandler",outcome="retried"}': 1,
+        '{handler="parent",kind="subhandler",outcome="succeeded"}': 1,
         '{handler="often",kind="timer",outcome="succeeded"}': calls[
             '{handler="often",kind="timer",outcome="succeeded"}'
         ],
