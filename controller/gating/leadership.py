@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ...client.endpoint import Access, AccessSource
-from ...client.errors import AccessError, APIError, RequestError
 from ...client.resources import Resource
 from ...client.rest import Client
 from ...client.settings import ClientSettings
@@ -236,20 +235,24 @@ class Leadership:
         delays, time = ASKING.start(), asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(delays.next(time(), random.random()))
-            if not await alone.may_join():
-                continue
-            if self._alone is not None:
-                _logger.info("The election can be joined now; nothing is done until the lease is held: %s", self.name)
-                if self.withdraw is not None:
-                    await self.withdraw()
-                self._alone = None
-                self._valve.revoke()
             try:
-                await self._take_part()
-            except (APIError, RequestError, AccessError) as error:
+                if await self._try_to_join(alone):
+                    return
+            except Exception as error:
+                # Whatever it is: who gave up would act alone for ever, or never act again.
                 _logger.warning("The election could not be joined and will be tried again: %s: %s", self.name, error)
-            else:
-                return
+
+    async def _try_to_join(self, alone: Alone) -> bool:
+        if not await alone.may_join():
+            return False
+        if self._alone is not None:
+            _logger.info("The election can be joined now; nothing is done until the lease is held: %s", self.name)
+            if self.withdraw is not None:
+                await self.withdraw()
+            self._alone = None
+            self._valve.revoke()
+        await self._take_part()
+        return True
 
     async def _take_part(self) -> None:
         home = asyncio.get_running_loop()

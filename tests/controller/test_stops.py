@@ -1,6 +1,7 @@
 """What a program of reconcilers must not do at its stop, and how long that takes."""
 
 import asyncio
+import signal
 from typing import Any
 
 import pytest
@@ -51,15 +52,13 @@ async def test_no_attempt_is_made_at_the_stop_while_a_first_list_is_missing(
     else:
         sandbox.faults.answer(403, "Forbidden", "not yours", match=lists, times=None)
     attempted: list[ctl.Key] = []
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     leadership = LeadershipSettings("maps", "default", "a", RULES) if elected else None
-    running = asyncio.create_task(
-        serve(_pruning(attempted), access=Access(sandbox.url), stop=stop, leadership=leadership)
-    )
+    running = asyncio.create_task(serve(_pruning(attempted), access=Access(sandbox.url), leadership=leadership))
     await asyncio.sleep(20)
     assert attempted == []
     began = loop.time()
-    stop.set()
+    signal.raise_signal(signal.SIGTERM)
     await asyncio.wait_for(running, 100)
     assert attempted == []
     assert sandbox.get("v1", "Secret", "one") is not None

@@ -19,7 +19,7 @@ from ctl.client.rest import Client
 from ctl.controller.rights import Rights
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.electing import Candidacy, candidate, lease_name
-from ctl.sandbox import Match
+from ctl.sandbox import LoggedRequest, Match
 
 from .pages import Site
 from .world import KEX, Calls, Running, World, identified, rest
@@ -230,6 +230,29 @@ async def test_a_replica_that_has_joined_never_acts_without_the_lease_again(
     assert replica.calls.names == ["leading", "standby", "leading", "standby"]
     world.sandbox.faults.clear()
     await world.until(lambda: replica.calls.count("created one") == 1)
+
+
+async def test_who_joins_and_is_refused_then_does_nothing_and_tries_again(
+    world: World, replicas: list[Replica], caplog: pytest.LogCaptureFixture
+) -> None:
+    replica, seen = replicas[0], list[LoggedRequest]()
+    replica.start()
+    await rest(20)
+
+    def later(request: LoggedRequest) -> bool:
+        if not any(known is request for known in seen):
+            seen.append(request)
+        return len(seen) > 1
+
+    rule = world.sandbox.faults.answer(403, match=Match(path="/leases", user_agent="ctl/", when=later), times=None)
+    await grant(world, "op", "Role", LEASE_RULES)
+    await rest(100)
+    assert "The election could not be joined and will be tried again" in caplog.text
+    await world.create("one")
+    await rest(60)
+    assert replica.calls.names == ["leading", "standby"]
+    world.sandbox.faults.rules.remove(rule)
+    await world.until(lambda: replica.calls.count("created one") == 1, 100)
 
 
 async def test_replicas_pause_each_other_by_their_peering_until_they_have_joined(
