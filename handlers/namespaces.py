@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable
 
 from ..client.resources import Resource
@@ -21,12 +22,14 @@ STOP_GRACE = 1.0
 """How long a change that is being followed may take at the end, in seconds."""
 PATIENCE = 30.0
 """How often the log says that the namespaces cannot be listed, in seconds."""
+ASK_AGAIN = (40.0, 60.0)
+"""How long to wait before the rights to list and watch them are asked for again, in seconds; at random between these."""
 
 
 class Namespaces:
     """The namespaces that are served now: those named outright, whether they exist or not, and those that a pattern means.
 
-    Nothing is asked of the server when all of them are named outright. With patterns the namespaces are listed and watched; where
+    Nothing is asked of the server when all of them are named outright. With patterns the namespaces are listed and watched; while
     that is not allowed, or not wanted (`settings.scanning.disabled`), only the names are served. A namespace under deletion is
     served until it is gone, and LINGER seconds longer.
     """
@@ -56,7 +59,21 @@ class Namespaces:
                 reason,
                 ", ".join(sorted(self._exact)) or "none",
             )
+            if scan:
+                self._tasks.spawn(self._wait_for_rights(changed), name="rights")
             return
+        await self._look(changed)
+
+    async def _wait_for_rights(self, changed: Callable[[], Awaitable[None]]) -> None:
+        """Roles are often applied a moment too late."""
+        while True:
+            await asyncio.sleep(random.uniform(*ASK_AGAIN))
+            if await self._rights.have_all(("list", "watch"), NAMESPACES):
+                await self._look(changed)
+                await changed()
+                return
+
+    async def _look(self, changed: Callable[[], Awaitable[None]]) -> None:
         informer = self._informer = self._factory.informer(NAMESPACES)
         while not await informer.wait_synced(PATIENCE):
             logger.warning(

@@ -135,6 +135,28 @@ async def test_without_the_right_to_list_namespaces_names_are_served(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+async def test_the_right_to_list_namespaces_may_come_a_moment_too_late(
+    world: World, seen: Calls, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For handlers and for declared controllers."""
+
+    async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
+        calls(str(key), {})
+
+    ctl.declare(ctl.controller("kopfexamples.kopf.dev").reconciles(reconcile))
+    deny(world, monkeypatch, ("list", "namespaces"))
+    await make(world, "team-a")
+    await put(world, "team-a")
+    async with world.running(namespaces=["team-*", "default"]):
+        await rest(100)
+        assert seen.names == []
+        monkeypatch.undo()
+        await world.until(lambda: seen.count("None team-a") and calls.count("team-a/one"), 120)
+        await make(world, "team-b")
+        await put(world, "team-b")
+        await world.until(lambda: seen.count("ADDED team-b") or seen.count("None team-b"))
+
+
 async def test_without_scanning_names_are_served(world: World, seen: Calls, caplog: pytest.LogCaptureFixture) -> None:
     await make(world, "team-a")
     await put(world, "team-a")
