@@ -125,7 +125,7 @@ async def test_debug_pages_are_for_this_machine_only_unless_asked_for(
 ) -> None:
     if wish is not None:
         pages.debug = lambda: wish
-    server = HTTPServer("0.0.0.0", 0)  # noqa: S104 - reached by two addresses
+    server = HTTPServer("0.0.0.0", 0)
     pages.serve(server)
     await server.start()
     async with aiohttp.ClientSession() as session:
