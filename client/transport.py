@@ -239,6 +239,7 @@ class Transport:
         except BaseException as error:
             sent.hang_up()
             if isinstance(error, AnswerTooLarge):
+                self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
                 raise AnswerTooLarge(f"{request.method} {access.shown}{request.path}: {error}") from None
             if not isinstance(error, _FAILURES):
                 raise

@@ -93,6 +93,7 @@ async def test_an_answer_that_is_too_large_is_refused(behave: Behaviour, way: st
             await client.list(PODS, "ns")
         assert "/api/v1/namespaces/ns/pods" in str(caught.value)
         assert not caught.value.retriable
+        assert [(labels.code, count) for labels, count in client.metrics.requests().items()] == [("<error>", 1)]
 
 
 @pytest.mark.parametrize("way", ["route", "proxy"])

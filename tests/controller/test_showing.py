@@ -149,3 +149,11 @@ async def test_a_reconciler_that_blocks_the_loop_is_named_and_counted(
     assert found is not None
     assert float(found[1]) >= 1
     assert "[+]loop lag " in readiness
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("shown", "status"), [(None, 404), (True, 404), (False, 403)])
+async def test_debug_pages_of_a_program_can_be_switched_off(sandbox: Sandbox, shown: bool | None, status: int) -> None:
+    async with _program(sandbox, debug_pages=shown) as site:
+        assert (await site.get("/debug/explain?key=default/none"))[0] == status
+        assert (await site.get("/livez"))[0] == 200
