@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from .credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from .endpoint import Access, Constant, Credentials, server_url
+from .endpoint import Access, Constant, Credentials, address
 from .errors import AccessError, NoAccessError
 from .incluster import incluster_access, is_in_cluster
 from .kubeconfig import Document, Kubeconfig, Selection
@@ -117,7 +117,7 @@ class _Kubeconfig:
 
     def _access(self, selection: Selection, credentials: Credentials) -> Access:
         access = Access(
-            server=server_url(selection.server),
+            server=address(selection.server, selection.tls),
             tls=selection.tls,
             credentials=credentials,
             default_namespace=selection.namespace,
@@ -144,23 +144,23 @@ def _credentials(selection: Selection, paths: list[Path]) -> Credentials:
     """What client-go would send: a token (file first) or a user with a password, else what a plugin gives."""
     user, origin = selection.user, f"the {selection.origin}"
     if user.token_file is not None:
-        return TokenFile(user.token_file, initial=user.token, headers=user.headers)
+        return TokenFile(user.token_file, initial=user.token, headers=user.impersonation)
     if user.token is not None:
-        return Constant((*bearer(user.token), *user.headers))
+        return Constant((*bearer(user.token), *user.impersonation))
     if user.username is not None and user.password is not None:
-        return Constant((*basic(user.username, user.password), *user.headers))
+        return Constant((*basic(user.username, user.password), *user.impersonation))
     if user.exec is not None and user.path is not None:
         where = f"the user {user.name!r} in {user.path} ({origin})"
-        return ExecPlugin(Plugin.of(user.exec, where, user.path.parent), origin=origin, headers=user.headers)
+        return ExecPlugin(Plugin.of(user.exec, where, user.path.parent), origin=origin, headers=user.impersonation)
     if user.auth_provider is not None:
         if user.auth_provider.get("name") in _REFRESHING_PROVIDERS:
             files = os.pathsep.join(str(path) for path in paths)
-            return AuthProvider(files, selection.context, origin=origin, headers=user.headers)
+            return AuthProvider(files, selection.context, origin=origin, headers=user.impersonation)
         config = user.auth_provider.get("config") or {}
         if isinstance(config, dict) and config.get("access-token"):
-            return Constant((*bearer(str(config["access-token"])), *user.headers))
+            return Constant((*bearer(str(config["access-token"])), *user.impersonation))
         raise AccessError(
             f"The user {user.name!r} in {user.path} has the auth-provider {user.auth_provider.get('name')!r}, which is "
             "not supported: expected oidc, gcp, or an access-token. Use an exec plugin of its vendor."
         )
-    return Constant(user.headers)
+    return Constant(user.impersonation)

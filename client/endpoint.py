@@ -73,9 +73,16 @@ class Constant:
         return self._grant
 
 
-def server_url(written: str) -> str:
-    """The server of a kubeconfig, or of a login handler, as requests are made to it: with a scheme, and without a slash at the end."""
-    return (written if "://" in written else f"http://{written}").rstrip("/")
+def address(server: str, tls: TLS) -> str:
+    """The URL of a server, without a trailing slash; one without a scheme is https where there is anything of TLS, else http.
+
+    That is client-go's rule. Raises ValueError for what is no address.
+    """
+    secure = bool(tls.insecure or tls.ca_file or tls.ca_data or tls.certificate_file or tls.certificate_data)
+    parts = urlsplit(server if "://" in server else f"{'https' if secure else 'http'}://{server}")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError("not a URL of http or https")
+    return parts.geturl().rstrip("/")
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,20 @@ paths start at the folder of the document they stand in.
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from .endpoint import TLS
+from .endpoint import TLS, address
 from .errors import AccessError
 from .redaction import redacted
+
+_IN_NAMES = "!#$&'*+-.^_`|~"
+"""What may stand in the name of a header, besides letters and digits."""
+_breaks = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class User:
     password: str | None = None
     exec: Mapping[str, Any] | None = None
     auth_provider: Mapping[str, Any] | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-    """Impersonation."""
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """The headers that say as whom else the user acts."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,20 +119,23 @@ class Kubeconfig:
         user = self._find("user", self.users, entry, origin)
         if cluster is None:
             raise AccessError(f"The {origin} names no cluster. Add `cluster: NAME` to it.")
+        tls = _tls(cluster, user)
         return Selection(
             context=str(name),
             origin=origin,
-            server=_server(cluster, origin),
-            tls=_tls(cluster, user),
+            server=_server(cluster, tls, origin),
+            tls=tls,
             user=_user(user, str(entry.body.get("user") or "")),
             namespace=_text(entry, "namespace"),
-            proxy=_text(cluster, "proxy-url"),
-            compression=not cluster.body.get("disable-compression"),
+            proxy=_proxy(cluster),
+            compression=not _flag(cluster, "disable-compression"),
         )
 
     @staticmethod
     def _find(what: str, entries: Mapping[str, _Entry], context: _Entry, origin: str) -> _Entry | None:
-        name = _text(context, what)
+        found = context.body.get(what)
+        # Names that are numbers are written without quotes here and there, and compared as texts.
+        name = str(found) if found not in (None, "") else None
         if name is None:
             return None
         if name not in entries:
@@ -158,20 +166,43 @@ def _entries(document: Document, section: str) -> list[tuple[str, Mapping[str, A
     return result
 
 
-def _server(cluster: _Entry, origin: str) -> str:
+def _server(cluster: _Entry, tls: TLS, origin: str) -> str:
     server = _text(cluster, "server")
     if server is None:
         raise AccessError(f"The cluster of {origin} has no `server`: expected a URL such as https://host:6443.")
-    parts = urlsplit(server if "://" in server else f"http://{server}")
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        address(server, tls)
+    except ValueError:
         raise AccessError(
             f"The cluster of {origin} has the server {redacted(server)!r}: expected https://HOST[:PORT][/PATH]."
-        )
+        ) from None
     return server
+
+
+def _proxy(cluster: _Entry) -> str | None:
+    proxy = _text(cluster, "proxy-url")
+    if proxy is None:
+        return None
+    try:
+        parts = urlsplit(proxy)
+        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        # Without the value: there may be a password in it.
+        raise AccessError(f"The kubeconfig {cluster.path} is broken: `proxy-url` must be http://HOST[:PORT].")
+    return proxy
 
 
 def _tls(cluster: _Entry, user: _Entry | None) -> TLS:
     user = user or _Entry(cluster.path, {})
+    insecure = _flag(cluster, "insecure-skip-tls-verify")
+    for key in ("certificate-authority", "certificate-authority-data"):
+        if insecure and _text(cluster, key) is not None:
+            raise AccessError(
+                f"The kubeconfig {cluster.path} has `{key}` together with `insecure-skip-tls-verify`: expected one of them, since a "
+                "server is either verified or not. Remove the other."
+            )
     return TLS(
         ca_file=_path(cluster, "certificate-authority"),
         ca_data=_data(cluster, "certificate-authority-data"),
@@ -180,7 +211,7 @@ def _tls(cluster: _Entry, user: _Entry | None) -> TLS:
         key_file=_path(user, "client-key"),
         key_data=_data(user, "client-key-data"),
         server_name=_text(cluster, "tls-server-name"),
-        insecure=bool(cluster.body.get("insecure-skip-tls-verify")),
+        insecure=insecure,
     )
 
 
@@ -196,21 +227,56 @@ def _user(entry: _Entry | None, name: str) -> User:
         password=_text(entry, "password"),
         exec=_mapping(entry, "exec", name),
         auth_provider=_mapping(entry, "auth-provider", name),
-        headers=_impersonation(entry),
+        impersonation=_impersonation(entry, name),
     )
 
 
-def _impersonation(entry: _Entry) -> tuple[tuple[str, str], ...]:
-    headers = [("Impersonate-User", _text(entry, "as")), ("Impersonate-Uid", _text(entry, "as-uid"))]
-    headers += [("Impersonate-Group", str(group)) for group in entry.body.get("as-groups") or ()]
-    for key, values in (entry.body.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
-    return tuple((name, value) for name, value in headers if value is not None)
+def _impersonation(entry: _Entry, name: str) -> tuple[tuple[str, str], ...]:
+    user, uid, groups = _text(entry, "as"), _text(entry, "as-uid"), entry.body.get("as-groups") or []
+    if not _is_texts(groups):
+        raise _broken(entry, f"`as-groups` must be a list of texts, found {_kind(groups)}")
+    extra = entry.body.get("as-user-extra") or {}
+    if not isinstance(extra, Mapping) or not all(_is_texts(values) for values in extra.values()):
+        raise _broken(entry, "`as-user-extra` must be a mapping of lists of texts")
+    if user is None:
+        for what, value in (("a uid", uid), ("groups", groups), ("extras", extra)):
+            if value:
+                raise AccessError(
+                    f"The user {name!r} in {entry.path} impersonates {what} without a user. Add `as: NAME`."
+                )
+        return ()
+    headers = [("Impersonate-User", user), *([("Impersonate-Uid", uid)] if uid is not None else [])]
+    headers += [("Impersonate-Group", group) for group in groups]
+    for key, values in extra.items():
+        headers += [(f"Impersonate-Extra-{quote(str(key), safe=_IN_NAMES)}", value) for value in values]
+    return tuple(headers)
+
+
+def _is_texts(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(item, str) and _breaks(item) is None for item in found)
+
+
+def _broken(entry: _Entry, what: str) -> AccessError:
+    return AccessError(f"The kubeconfig {entry.path} is broken: {what}.")
 
 
 def _text(entry: _Entry, key: str) -> str | None:
     value = entry.body.get(key)
-    return str(value) if value not in {None, ""} else None
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise _broken(entry, f"`{key}` must be a text, found {_kind(value)}; put it in quotes")
+    if not key.endswith("-data") and _breaks(value):
+        # It goes into a header, or is an address or a path.
+        raise _broken(entry, f"`{key}` has a line break in it, or another character that cannot be sent")
+    return value
+
+
+def _flag(entry: _Entry, key: str) -> bool:
+    value = entry.body.get(key)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise _broken(entry, f"`{key}` must be true or false, found {_kind(value)}; write it without quotes")
 
 
 def _path(entry: _Entry, key: str) -> Path | None:

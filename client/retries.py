@@ -99,7 +99,8 @@ def refusal(code: int, headers: Mapping[str, str], body: bytes, request: str, or
         status = {"message": " ".join(body[:300].decode(errors="replace").split())}
     if 300 <= code < 400 and "Location" in headers:
         status["message"] = (
-            f"the server sends the request on to {redacted(headers['Location'])}, and only reads are sent on: check its address in {origin}."
+            f"the server sends the request on to {redacted(headers['Location'])[:200]}; only reads are sent on, and to no other origin: "
+            f"check its address in {origin}."
         )
     if code == 401:
         said = status.get("message") or "Unauthorized"

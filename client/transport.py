@@ -40,6 +40,7 @@ SLOW_DIAL = 2.5
 """After so many seconds without a connection it is looked whether there is an outage."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MAX_REDIRECTS = 10
 
 _NO_LIMIT = nullcontext()
 
@@ -235,7 +236,7 @@ class Transport:
             # A session of somebody else's has limits of its own.
             turns = self._turns if request.channel == "request" and access.session is None else _NO_LIMIT
             async with asyncio.timeout(request.timeout), turns:
-                answer, host = await self._exchange(request, access, grant, sent)
+                answer = await self._exchange(request, access, grant, sent)
         except BaseException as error:
             sent.hang_up()
             if isinstance(error, AnswerTooLarge):
@@ -245,7 +246,7 @@ class Transport:
                 raise
             self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
             self._fail(error, request, access, sent)
-        self._metrics.count(answer.status, request.method, host, time() - began)
+        self._metrics.count(answer.status, request.method, _parsed(access.server).authority, time() - began)
         self._metrics.bytes_received += len(answer.body)
         return answer
 
@@ -264,15 +265,14 @@ class Transport:
             except _FAILURES as error:
                 self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
                 self._fail(error, request, access, sent)
-            self._metrics.count(response.status, request.method, _host(response, access), time() - began)
+            self._metrics.count(response.status, request.method, _parsed(access.server).authority, time() - began)
             yield Stream(response, what, self._metrics)
         finally:
             if response is not None:
                 response.close()
             sent.hang_up()
 
-    async def _exchange(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> tuple[Answer, str]:
-        """The answer, and who gave it."""
+    async def _exchange(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Answer:
         route = self._route(request, access, grant)
         if route is not None:
             _under_way.set(sent)
@@ -282,7 +282,7 @@ class Transport:
             )
             # The library follows a read that is sent elsewhere.
             if request.method != "GET" or status not in REDIRECTS:
-                return Answer(status, told, body), _parsed(access.server).authority
+                return Answer(status, told, body)
         response = await self._begin(request, access, grant, sent)
         # At the end, or when it fails, the library gives the connection back by itself.
         try:
@@ -292,7 +292,7 @@ class Transport:
             raise
         if not is_whole:
             response.close()
-        return Answer(response.status, response.headers, body), _host(response, access)
+        return Answer(response.status, response.headers, body)
 
     def _route(self, request: Request, access: Access, grant: Grant) -> Route | None:
         """The short way for a request, if it can take one."""
@@ -315,8 +315,21 @@ class Transport:
             usual["Accept-Encoding"] = "identity"
         return usual
 
-    def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Awaitable[aiohttp.ClientResponse]:
+    async def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> aiohttp.ClientResponse:
+        """The answer, as far as its headers; a read is sent on as often as the server says, but to no other origin."""
         url = URL(access.server + request.path, encoded=True)
+        for _ in range(MAX_REDIRECTS):
+            response = await self._begin_at(url, request, access, grant, sent)
+            onward = _onward(url, request, response)
+            if onward is None:
+                return response
+            response.release()
+            url = onward
+        raise aiohttp.TooManyRedirects(response.request_info, ())
+
+    def _begin_at(
+        self, url: URL, request: Request, access: Access, grant: Grant, sent: _Sent
+    ) -> Awaitable[aiohttp.ClientResponse]:
         session = access.session or self._session(request.channel)
         _under_way.set(sent)
         # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
@@ -329,8 +342,8 @@ class Transport:
             url,
             headers=headers,
             data=request.body,
-            # A write must not be replayed elsewhere by a redirect.
-            allow_redirects=request.method == "GET",
+            # A write must not be replayed elsewhere, nor what we are let in with be shown to others.
+            allow_redirects=False,
             timeout=_limited(request.connect_timeout),
             **security,
         )
@@ -383,10 +396,9 @@ class Transport:
             raise RequestError(
                 f"{what}: no connection to {host} ({access.origin}): {found}. Is the server running and reachable there?"
             ) from _shown(error)
-        if isinstance(error, (aiohttp.TooManyRedirects, aiohttp.RedirectClientError)):
-            where = "in circles" if isinstance(error, aiohttp.TooManyRedirects) else f"to {redacted(str(error))}"
+        if isinstance(error, aiohttp.TooManyRedirects):
             raise RequestError(
-                f"{what}: the server sends the request on {where}. Check its address in {access.origin}.", sent=True
+                f"{what}: the server sends the request on in circles. Check its address in {access.origin}.", sent=True
             ) from _shown(error)
         self._metrics.lost_answers += 1
         raise RequestError(f"{what}: the answer was lost: {_lost(error)}.", sent=True) from _shown(error)
@@ -403,9 +415,16 @@ def _parsed(server: str) -> URL:
     return URL(server).with_user(None)
 
 
-def _host(response: aiohttp.ClientResponse, access: Access) -> str:
-    """Who has answered."""
-    return response.url.with_user(None).authority if response.history else _parsed(access.server).authority
+def _onward(url: URL, request: Request, response: aiohttp.ClientResponse) -> URL | None:
+    """Where an answer sends a read on to, on the same origin."""
+    where = response.headers.get("Location")
+    if request.method != "GET" or response.status not in REDIRECTS or not where:
+        return None
+    try:
+        onward = url.join(URL(where))
+        return onward if onward.origin() == url.origin() else None
+    except ValueError:
+        return None
 
 
 def _environment_proxy(url: URL) -> str | None:

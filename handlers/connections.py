@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..client.credentials import basic, bearer
-from ..client.endpoint import TLS, Access, Constant, Grant, server_url
+from ..client.endpoint import TLS, Access, Constant, Grant, address
+from ..client.errors import AccessError
 from ..client.redaction import redacted
 from ..client.tls import make_context
 
@@ -47,6 +48,10 @@ class ConnectionInfo:
     trust_env: bool = False
 
     def __post_init__(self) -> None:
+        insecure: object = self.insecure
+        if isinstance(insecure, str) and insecure:
+            # Each text is true to Python, "false" as well.
+            raise ValueError(f"`insecure` of {redacted(self.server)} is a text: expected True, False or None.")
         for what, name in _PAIRS.items():
             if getattr(self, f"{name}_path") and getattr(self, f"{name}_data"):
                 raise ValueError(
@@ -84,6 +89,19 @@ class ConnectionInfo:
         return make_context(as_access(self, "the connection info"), Grant())
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KubeconfigInfo(ConnectionInfo):
+    """What a kubeconfig says beyond what Kopf's class has fields for."""
+
+    impersonation: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """The headers that say as whom else the user acts; groups may be several."""
+    tls_server_name: str | None = None
+
+    def as_http_headers(self) -> dict[str, str]:
+        """Those that log in, and those of the impersonation; of several with one name the last."""
+        return {**super().as_http_headers(), **dict(self.impersonation)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class AiohttpSession:
     """A ready `aiohttp.ClientSession` with its own login, used as it is and closed with the operator."""
@@ -115,11 +133,13 @@ def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
     origin = f"login handler {handler_id!r}"
     if isinstance(info, AiohttpSession):
         return Access(
-            server=server_url(info.server),
+            server=_server(info.server, TLS(), origin),
             default_namespace=info.default_namespace,
             origin=origin,
             session=info.aiohttp_session,
         )
+    more = info if isinstance(info, KubeconfigInfo) else KubeconfigInfo(server=info.server)
+    login = [header for header in info.as_http_headers().items() if header not in more.impersonation]
     tls = TLS(
         ca_file=_path(info.ca_path),
         ca_data=_pem(info.ca_data),
@@ -127,12 +147,13 @@ def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
         certificate_data=_pem(info.certificate_data),
         key_file=_path(info.private_key_path),
         key_data=_pem(info.private_key_data),
+        server_name=more.tls_server_name,
         insecure=bool(info.insecure),
     )
     return Access(
-        server=server_url(info.server),
+        server=_server(info.server, tls, origin),
         tls=tls,
-        credentials=Constant(tuple(info.as_http_headers().items())),
+        credentials=Constant((*login, *more.impersonation)),
         default_namespace=info.default_namespace,
         proxy=info.proxy_url,
         trust_env=info.trust_env,
@@ -142,6 +163,15 @@ def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
 
 def _aware(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
+def _server(server: str, tls: TLS, origin: str) -> str:
+    try:
+        return address(server, tls)
+    except ValueError:
+        raise AccessError(
+            f"The {origin} gave the server {redacted(server)!r}: expected https://HOST[:PORT][/PATH]."
+        ) from None
 
 
 def _path(path: AnyPath | None) -> Path | None:

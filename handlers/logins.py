@@ -13,15 +13,16 @@ from typing import Any
 from ..client.access import HOME_CONFIG, read_kubeconfig
 from ..client.errors import AccessError
 from ..client.incluster import ACCOUNT
-from .connections import ConnectionInfo
+from .connections import ConnectionInfo, KubeconfigInfo
 from .errors import LoginError
 
 
 def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo | None:
     """Log in as the current context of $KUBECONFIG (a list merges) or `~/.kube/config` says; None without a file.
 
-    All is as the file has it, but that paths begin where the file is. Exec plugins are not run: they belong to the default login. Raises
-    LoginError for files that make no sense.
+    All is as the file has it, but that paths begin where the file is. Exec plugins are not run: they belong to the default login. Whom the
+    user impersonates (`as`) and the `tls-server-name` are kept, for which `ConnectionInfo` has no fields: a copy of its fields loses them.
+    Raises LoginError for files that make no sense.
     """
     listed = os.environ.get("KUBECONFIG") or str(HOME_CONFIG)
     paths = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
@@ -35,7 +36,7 @@ def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo |
     except (AccessError, OSError) as exc:
         raise LoginError(str(exc)) from exc
     provider, tls = (selection.user.auth_provider or {}).get("config") or {}, selection.tls
-    return ConnectionInfo(
+    return KubeconfigInfo(
         server=selection.server,
         ca_path=_path(tls.ca_file, tls.ca_data),
         ca_data=_base64(tls.ca_data),
@@ -51,6 +52,8 @@ def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo |
         proxy_url=selection.proxy,
         trust_env=_trust_env(settings),
         priority=10,
+        impersonation=selection.user.impersonation,
+        tls_server_name=selection.tls.server_name,
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ctl.client.access import load_access
 from ctl.client.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from ctl.client.endpoint import Constant
+from ctl.client.endpoint import Access, Constant
 from ctl.client.errors import AccessError
 from ctl.client.incluster import incluster_access
 from ctl.client.rest import Client
@@ -21,7 +21,7 @@ clusters:
 - name: one
   cluster: {server: "https://one:6443/", certificate-authority: ca.pem, tls-server-name: kubernetes, proxy-url: "http://p:3128"}
 - name: two
-  cluster: {server: "https://two", certificate-authority-data: QUJD, insecure-skip-tls-verify: true, disable-compression: true}
+  cluster: {server: "https://two", certificate-authority-data: QUJD, disable-compression: true}
 users:
 - name: token
   user: {token: abc, as: boss, as-groups: [g1, g2], as-user-extra: {why: [because]}}
@@ -84,7 +84,7 @@ async def test_the_current_context(full: Path, tmp_path: Path) -> None:
 
 async def test_other_contexts(full: Path, tmp_path: Path) -> None:
     access = load_access(full, "certificate")
-    assert (access.tls.ca_data, access.tls.insecure, access.compression) == (b"ABC", True, False)
+    assert (access.tls.ca_data, access.tls.insecure, access.compression) == (b"ABC", False, False)
     assert (access.tls.certificate_file, access.tls.key_data) == (tmp_path / "c.pem", b"KEY")
     assert load_access(full, "basic").credentials == Constant(basic("me", "pw"))
     assert load_access(full, "anonymous").credentials == Constant()
@@ -165,6 +165,73 @@ def test_bad_kubeconfigs_are_one_clear_message(content: str, context: str | None
         ("{server: x}", "{exec: {command: c}}", "lacks apiVersion"),
         ("{server: x}", "{exec: c}", "`exec` of the user 'u' must be a mapping"),
         ("{server: x}", "{auth-provider: {name: azure}}", "'azure', which is not supported"),
+        (
+            "{server: x, insecure-skip-tls-verify: 'false'}",
+            "{}",
+            "`insecure-skip-tls-verify` must be true or false, found a text",
+        ),
+        (
+            "{server: x, insecure-skip-tls-verify: 1}",
+            "{}",
+            "`insecure-skip-tls-verify` must be true or false, found a int",
+        ),
+        ("{server: x, disable-compression: 'no'}", "{}", "`disable-compression` must be true or false, found a text"),
+        (
+            "{server: x, insecure-skip-tls-verify: true, certificate-authority: ca.pem}",
+            "{}",
+            "`certificate-authority` together with `insecure-skip-tls-verify`",
+        ),
+        (
+            "{server: x, insecure-skip-tls-verify: true, certificate-authority-data: QUJD}",
+            "{}",
+            "`certificate-authority-data` together with `insecure-skip-tls-verify`",
+        ),
+        ("{server: x, certificate-authority: true}", "{}", "`certificate-authority` must be a text, found a bool"),
+        ("{server: x, tls-server-name: [a]}", "{}", "`tls-server-name` must be a text, found a list"),
+        ("{server: 'https://x:port'}", "{}", "has the server 'https://x:port': expected https"),
+        ("{server: 'https://x:99999'}", "{}", "has the server 'https://x:99999': expected https"),
+        ("{server: x, proxy-url: 'p:3128'}", "{}", "`proxy-url` must be http://HOST"),
+        ("{server: x, proxy-url: 'socks5://me:s3cr3t@p'}", "{}", "`proxy-url` must be http://HOST"),
+        ("{server: x}", "{token: 0123}", "`token` must be a text, found a int"),
+        ("{server: x}", "{token: [a]}", "`token` must be a text, found a list"),
+        ("{server: x}", '{token: "s3cr3t\\n"}', "`token` has a line break"),
+        ("{server: x}", "{username: me, password: 17}", "`password` must be a text, found a int"),
+        ("{server: x}", "{client-certificate-data: '%'}", "`client-certificate-data` must be base64"),
+        ("{server: x}", "{as: me, as-groups: admins}", "`as-groups` must be a list of texts, found a text"),
+        ("{server: x}", "{as: me, as-groups: [7]}", "`as-groups` must be a list of texts"),
+        ("{server: x}", "{as: me, as-user-extra: [a]}", "`as-user-extra` must be a mapping of lists of texts"),
+        (
+            "{server: x}",
+            "{as: me, as-user-extra: {why: because}}",
+            "`as-user-extra` must be a mapping of lists of texts",
+        ),
+        ("{server: x}", "{as-groups: [a]}", "impersonates groups without a user"),
+        ("{server: x}", "{as-uid: '7'}", "impersonates a uid without a user"),
+        (
+            "{server: x}",
+            "{exec: {command: c, apiVersion: client.authentication.k8s.io/v2}}",
+            "has the apiVersion '.*/v2'",
+        ),
+        (
+            "{server: x}",
+            "{exec: {command: c, apiVersion: client.authentication.k8s.io/v1, args: c}}",
+            "`args` must be a list",
+        ),
+        (
+            "{server: x}",
+            "{exec: {command: c, apiVersion: client.authentication.k8s.io/v1, env: {A: b}}}",
+            "`env` must be a list",
+        ),
+        (
+            "{server: x}",
+            "{exec: {command: c, apiVersion: client.authentication.k8s.io/v1, env: [{name: A, value: 1}]}}",
+            "`env` must be a list",
+        ),
+        (
+            "{server: x}",
+            "{exec: {command: c, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Sometimes}}",
+            "has the interactiveMode 'Sometimes'",
+        ),
     ],
 )
 def test_bad_entries_are_one_clear_message(cluster: str, user: str, message: str, tmp_path: Path) -> None:
@@ -210,12 +277,59 @@ async def test_a_pods_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert incluster_access(tmp_path).server == "https://[fd00::1]:6443"
 
 
-async def test_an_unsupported_proxy_is_one_clear_message(tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    path.write_text(
-        "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
-        "clusters: [{name: c, cluster: {server: 'http://x', proxy-url: 'socks5://u:secret@h:1'}}]\n"
-    )
-    async with Client(load_access(path), QUICK) as client:
-        with pytest.raises(AccessError, match=r"proxy socks5://h:1 of context 'x' of .* is not supported"):
+async def test_an_unsupported_proxy_is_one_clear_message() -> None:
+    access = Access("http://x", proxy="socks5://u:secret@h:1", origin="login handler 'x'")
+    async with Client(access, QUICK) as client:
+        with pytest.raises(AccessError, match=r"proxy socks5://h:1 of login handler 'x' is not supported"):
             await client.list(PODS)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "server"),
+    [
+        ("{server: 'host:8080'}", "{}", "http://host:8080"),
+        ("{server: host}", "{token: t}", "http://host"),
+        ("{server: 'host:6443', certificate-authority: ca.pem}", "{}", "https://host:6443"),
+        ("{server: 'host:6443/path/', certificate-authority-data: QUJD}", "{}", "https://host:6443/path"),
+        ("{server: '10.0.0.1:6443', insecure-skip-tls-verify: true}", "{}", "https://10.0.0.1:6443"),
+        ("{server: '[::1]:6443'}", "{client-certificate: c.pem}", "https://[::1]:6443"),
+        ("{server: 'host:6443'}", "{client-certificate-data: QUJD, client-key-data: QUJD}", "https://host:6443"),
+        ("{server: 'http://host', certificate-authority: ca.pem}", "{}", "http://host"),
+    ],
+)
+def test_a_server_without_a_scheme_is_https_where_there_is_anything_of_tls(
+    cluster: str, user: str, server: str, tmp_path: Path
+) -> None:
+    """As `defaultServerUrlFor` of client-go has it."""
+    assert load_access(written(tmp_path / "config", cluster, user)).server == server
+
+
+async def test_keys_of_impersonated_extras_are_escaped_in_their_headers(tmp_path: Path) -> None:
+    user = "{as: me, as-user-extra: {example.com/scopes: [a, b]}}"
+    access = load_access(written(tmp_path / "config", "{server: x}", user))
+    assert (await access.credentials.grant(period=60)).headers == (
+        ("Impersonate-User", "me"),
+        ("Impersonate-Extra-example.com%2Fscopes", "a"),
+        ("Impersonate-Extra-example.com%2Fscopes", "b"),
+    )
+
+
+async def test_what_stands_in_a_kubeconfig_is_relative_to_its_folder_wherever_the_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/token").write_text("t")
+    written(tmp_path / "folder/config", "{server: x, certificate-authority: ca.pem}", "{tokenFile: token}")
+    monkeypatch.chdir(tmp_path)
+    access = load_access("folder/config")
+    monkeypatch.chdir("/")
+    assert access.tls.ca_file == tmp_path / "folder/ca.pem"
+    assert (await access.credentials.grant(period=60)).headers == bearer("t")
+
+
+def written(path: Path, cluster: str, user: str) -> Path:
+    path.write_text(
+        f"current-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n"
+        f"clusters: [{{name: c, cluster: {cluster}}}]\nusers: [{{name: u, user: {user}}}]\n"
+    )
+    return path

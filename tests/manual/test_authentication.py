@@ -13,6 +13,7 @@ import ctl
 from ctl.client.credentials import bearer
 from ctl.client.endpoint import Access, Constant
 from ctl.client.rest import Client
+from ctl.handlers.connections import as_access
 from ctl.sandbox import Match, SandboxSettings
 
 from ..handlers.world import KEX, Calls, World, a_world, rest
@@ -252,3 +253,59 @@ async def test_what_is_no_connection_is_refused_with_a_word(world: World) -> Non
 def test_one_thing_is_given_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"path|data"):
         ctl.ConnectionInfo(server="https://localhost", **wrong)
+
+
+@pytest.fixture
+def impersonating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World) -> Path:
+    path = tmp_path / "impersonating"
+    path.write_text(
+        "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+        f"clusters: [{{name: c, cluster: {{server: '{world.sandbox.url}', tls-server-name: kubernetes}}}}]\n"
+        "users: [{name: u, user: {token: ours, as: them, as-uid: u1, as-groups: [g1, g2], as-user-extra: {why: [x]}}}]\n"
+    )
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
+async def test_a_login_with_the_kubeconfig_keeps_whom_it_impersonates(
+    world: World, calls: Calls, impersonating: Path
+) -> None:
+    info = ctl.login_with_kubeconfig()
+    assert info is not None
+    access = as_access(info, "login")
+    headers = (await access.credentials.grant(period=60)).headers
+    assert sorted(headers) == [
+        ("Authorization", "Bearer ours"),
+        ("Impersonate-Extra-why", "x"),
+        ("Impersonate-Group", "g1"),
+        ("Impersonate-Group", "g2"),
+        ("Impersonate-Uid", "u1"),
+        ("Impersonate-User", "them"),
+    ]
+    assert access.tls.server_name == "kubernetes"
+    assert info.as_http_headers()["Impersonate-User"] == "them"
+
+
+def test_a_login_with_a_kubeconfig_that_makes_no_sense_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+        "clusters: [{name: c, cluster: {server: 'https://x', insecure-skip-tls-verify: 'false'}}]\n"
+    )
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with pytest.raises(ctl.LoginError, match="`insecure-skip-tls-verify` must be true or false"):
+        ctl.login_with_kubeconfig()
+
+
+@pytest.mark.parametrize("text", ["false", "true"])
+def test_a_text_says_nothing_about_what_is_secure(text: str) -> None:
+    with pytest.raises(ValueError, match="insecure"):
+        ctl.ConnectionInfo(server="https://x", insecure=text)  # type: ignore[arg-type]
+
+
+def test_a_server_without_a_scheme_is_https_where_there_is_anything_of_tls() -> None:
+    assert as_access(ctl.ConnectionInfo(server="host:6443", ca_data="QUJD"), "login").server == "https://host:6443"
+    assert as_access(ctl.ConnectionInfo(server="host:6443", insecure=True), "login").server == "https://host:6443"
+    assert as_access(ctl.ConnectionInfo(server="host:8080"), "login").server == "http://host:8080"
