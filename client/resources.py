@@ -105,7 +105,7 @@ class Resource:
 
     def get_object_url(self, *, namespace: str | None, name: str, subresource: str | None = None) -> str:
         """The URL of one object or of its subresource. Raises ValueError as `get_url` does, and for a name that is None."""
-        # Types are not checked at run time: with None, the deletion of one object would be that of the collection.
+        # With None, the deletion of one object would be that of the collection.
         return self.get_url(namespace=namespace, name=self._checked("object name", name), subresource=subresource)
 
     def _segment(self, what: str, text: str) -> str:
@@ -115,8 +115,9 @@ class Resource:
 
     def _checked(self, what: str, text: str) -> str:
         """The text, if it stays one segment of a path."""
-        if isinstance(text, str) and text not in _NO_SEGMENTS and "/" not in text and "%" not in text:
-            return text
+        given: object = text  # types are not checked at run time
+        if isinstance(given, str) and given not in _NO_SEGMENTS and "/" not in given and "%" not in given:
+            return given
         raise ValueError(
             f"A request for {self!r} has no usable {what}: expected a text that is not empty, '.' or '..', and has no '/' and no '%'; "
             f"found {text!r}. Nothing was sent. Correct the {what}, or leave such objects out."

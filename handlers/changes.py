@@ -8,7 +8,7 @@ from typing import Any
 from ..client.calls import plain
 from ..client.objects import Object
 from ..runtime import clock
-from ..runtime.situation import situation
+from ..runtime.situation import Situation, situation
 from .background.background import Standing
 from .background.memories import NOTHING, Memory
 from .causation.causes import ChangingCause, Reason
@@ -55,6 +55,10 @@ class Changes:
     # Whether an earlier write failed, or its answer was lost: then the base on the object may be, or become, another than we know.
     _again: bool = field(init=False, default=False)
 
+    # The object as it was detected last, and what is done around this.
+    _cause: ChangingCause | None = field(init=False, default=None)
+    _around: Situation | None = field(init=False, default_factory=situation.get)
+
     def __post_init__(self) -> None:
         self._baseline = self.env.baseline(self.place.resource)
 
@@ -79,6 +83,9 @@ class Changes:
             else:
                 self.memory.keep_pending(self.patch)
             raise
+        finally:
+            if self._cause is not None:
+                self._cause.let_go()
 
     async def _handle(self, obj: Object) -> float | None:
         if self.env.outside:
@@ -137,7 +144,10 @@ class Changes:
             new=shown_new,
             diff=changed if shown_new is new and shown_old is old else diff(shown_old, shown_new),
         )
-        situation.set(Doing(cause, situation.get()))
+        situation.set(Doing(cause, self._around))
+        if self._cause is not None:
+            self._cause.let_go()
+        self._cause = cause
         return cause
 
     @property
@@ -340,6 +350,8 @@ class Changes:
 
     async def _conclude(self, round_: Round, pristine: BodyEssence) -> float | None:
         cause, progression = round_.cause, round_.progression
+        if cause.reason is not Reason.DELETE:
+            cause.let_go()  # the handlers have ended; large objects are decoded again below
         done, told, start = progression.done, self.memory.seen, round_.base
         releasing = done and cause.reason is Reason.DELETE
         if releasing and self.standing.busy:

@@ -39,6 +39,10 @@ class ObjectLogger(_Adapter):
         self._body = body
         self._settings = settings
 
+    def let_go(self, body: Mapping[str, Any]) -> None:
+        """Speak of the object by what is left of it."""
+        self._body = body
+
     @property
     def extra(self) -> Mapping[str, Any]:  # type: ignore[override]  # an attribute in the base class: here it is lazy
         """The attributes of the records, built at the first use."""

@@ -33,7 +33,7 @@ from .indexing import Indexing
 from .keeping import Keeper
 from .loggers import ObjectLogger
 from .triage import is_nobodys, is_settled, is_told, settle, stays_settled
-from .turns import Turns
+from .turns import LARGE, Scales, Turns
 from .wording import QUIET
 
 __all__ = ["ObjectKey", "ObjectReconciler"]
@@ -70,6 +70,7 @@ class ObjectReconciler:
         # By their resources, as text, and namespaces.
         self._informers: dict[tuple[str, str | None], Informer] = {}
         self._turns = Turns[Hashable]()
+        self._scales = Scales()
         self._backlogs: dict[ObjectKey, Backlog] = {}
         self.collapsed = 0
         """Raw events that were not shown to handlers because too many waited."""
@@ -220,11 +221,13 @@ class ObjectReconciler:
         informer, interest = self._informer(key), self._env.registry.handles(key.resource)
         if informer is None:
             return _nothing()
-        if (self.keeper is not None and interest.indexing) or self._env.has_versions(key.resource):
-            return self._in_turn(key, informer, interest)
+        obj = informer.store.get((key.namespace, key.name))
+        size = 0 if obj is None else len(obj.raw)
+        if size >= LARGE or (self.keeper is not None and interest.indexing) or self._env.has_versions(key.resource):
+            return self._in_turn(key, informer, interest, size)
         return self._attempt(key, informer, interest)
 
-    async def _in_turn(self, key: ObjectKey, informer: Informer, interest: Interest) -> Result | None:
+    async def _in_turn(self, key: ObjectKey, informer: Informer, interest: Interest, size: int) -> Result | None:
         async with AsyncExitStack() as turns:
             if self._env.has_versions(key.resource):
                 # Of several served versions of one object, only one at a time is worked on.
@@ -232,6 +235,8 @@ class ObjectReconciler:
                 await turns.enter_async_context(self._turns.of(place))
             if self.keeper is not None and interest.indexing:
                 await turns.enter_async_context(self.keeper.turn(key))
+            if size >= LARGE:
+                await turns.enter_async_context(self._scales.room(size))
             return await self._attempt(key, informer, interest)
 
     @property

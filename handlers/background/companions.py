@@ -182,13 +182,13 @@ class Companion(Generic[SpecT]):
         checker = self.stopper.checker(in_thread=self.in_thread)
         writes = PossibleWrites()
         call = Call(self.spec, cause, progress, extra={"stopped": checker}, executor=executor, writes=writes)
-        shown = self.host.shown
-        shown.append(cause.body)
+        shown, shown_body = self.host.shown, cause.body
+        shown.append(shown_body)
         try:
             outcome = await attempt(call, self.ground.settings)
         finally:
             # By identity: bodies are equal by their content.
-            shown[:] = [body for body in shown if body is not cause.body]
+            shown[:] = [body for body in shown if body is not shown_body]
             self.wrote = asyncio.get_running_loop().time() if writes.found else None
         self.progress = None if outcome.final else progress.after(outcome, clock.now())
         if outcome.result is not None:

@@ -71,6 +71,14 @@ class Cause(msgspec.Struct, kw_only=True, eq=False):
         """The same cause with other values in some of its fields."""
         return msgspec.structs.replace(self, _kwargs=None, **changes)
 
+    def let_go(self) -> None:
+        """What was done for it is over: forget the state of the object, and keep what it is known by.
+
+        A cause lives as long as the contexts that it is in, which are copied for each timer, cancelled ones included, and for each
+        task that a handler leaves behind. The object does not.
+        """
+        self._kwargs = None
+
     def _given(self) -> dict[str, Any]:
         return {"memo": self.memo, "logger": self.logger}
 
@@ -91,6 +99,15 @@ class ResourceCause(Cause, kw_only=True, eq=False):
     resource: Resource
     patch: Patch
     body: Body
+
+    def let_go(self) -> None:
+        """Keep the identity and the metadata."""
+        self._kwargs = None
+        self.body = self.body.stub()
+        self.patch.let_go(self.body)
+        release = getattr(self.logger, "let_go", None)  # a logger of ours; tests and users may give others
+        if release is not None:
+            release(self.body)
 
     def _given(self) -> dict[str, Any]:
         body = self.body
@@ -123,6 +140,11 @@ class WatchingCause(ResourceCause, kw_only=True, eq=False):
     event: RawEvent | Mapping[str, Any]
     type: str | None = None
 
+    def let_go(self) -> None:
+        """Keep the type too."""
+        super().let_go()
+        self.event = {"type": self.type, "object": dict(self.body)}
+
     def _given(self) -> dict[str, Any]:
         given = super()._given()
         given["event"] = self.event
@@ -152,6 +174,12 @@ class ChangingCause(ResourceCause, kw_only=True, eq=False):
     old: Any = None
     new: Any = None
     diff: Diff = EMPTY
+
+    def let_go(self) -> None:
+        """Keep the reason too."""
+        super().let_go()
+        self.old = self.new = None
+        self.diff = EMPTY
 
     def _given(self) -> dict[str, Any]:
         given = super()._given()

@@ -101,6 +101,11 @@ class Patch(dict[str, Any]):
         self._views: dict[tuple[str, ...], ref[Any]] | None = None
         self.fns: list[PatchFn] = [*(src.fns if isinstance(src, Patch) else ()), *fns]
 
+    def let_go(self, body: Mapping[str, Any]) -> None:
+        """Be for what is left of the object, if it was for one."""
+        if self._reference is not None:
+            self._reference = body
+
     def __bool__(self) -> bool:
         return len(self) > 0 or self.fns != []
 

@@ -273,6 +273,9 @@ class Meta(_Stanza[Any]):
         return self._data.get("deletionTimestamp")
 
 
+_KNOWN_BY = ("apiVersion", "kind", "metadata")
+
+
 class Body(View[Any]):
     """A whole object. `metadata` and `meta` are the same view."""
 
@@ -289,6 +292,11 @@ class Body(View[Any]):
     @property
     def _data(self) -> dict[str, Any]:
         return self._source.whole()
+
+    def stub(self) -> "Body":
+        """What the object is known by, and its metadata; the metadata is shared."""
+        raw = self._source.raw
+        return Body({name: raw[name] for name in _KNOWN_BY if name in raw})
 
     @property
     def metadata(self) -> Meta:

@@ -55,7 +55,7 @@ async def attempt(
     """Call the handler once and give the outcome; whatever the handler raises becomes one.
 
     `after` is awaited when the function has returned, as a part of the attempt (implicit sub-handlers); `subrefs` tells
-    then which sub-handlers were declared. Cancellation is logged and passed on.
+    then which sub-handlers were declared. Cancellation is logged and passed on. The cause is let go of.
     """
     spec, cause, left = call.spec, call.cause, tenure.get() and await _begin(call.cause)
     logger, now, time = cause.logger, clock.now(), asyncio.get_running_loop().time
@@ -106,6 +106,7 @@ async def attempt(
         counts.ended(ended, time() - began)
         current_cause.reset(handled)
         situation.reset(doing)
+        cause.let_go()
 
 
 async def _begin(cause: Cause) -> Left | None:

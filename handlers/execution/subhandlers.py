@@ -57,7 +57,7 @@ class Offspring:
         """The handler that is no sub-handler, above all of them."""
         self.declared = SubRegistry(parent)
         self.cause = cause
-        self._runner = runner
+        self._runner: Runner | None = runner
         self._seen: dict[str, None] = {}
         self._executed = False
 
@@ -69,12 +69,21 @@ class Offspring:
     def __exit__(self, *exc: object) -> None:
         current_offspring.reset(self._executing)
         current_subregistry.reset(self._declaring)
+        # The contexts of timers and tasks may know of it for long.
+        self._runner = None
+
+    @property
+    def runner(self) -> Runner:
+        """Raises LookupError when the handler has ended."""
+        if self._runner is None:
+            raise LookupError("The handler has ended, and its sub-handlers with it: execute them while it runs.")
+        return self._runner
 
     def subrefs(self) -> Collection[str]:
         """The ids of the sub-handlers that took part, at all levels."""
         if not self._seen:
             return ()
-        records = self._runner.progression.records
+        records = self.runner.progression.records
         below = (subref for known in self._seen if known in records for subref in records[known].subrefs)
         return [*self._seen, *below]
 
@@ -91,12 +100,12 @@ class Offspring:
 
     async def run(self, specs: Sequence[ChangingSpec], lifecycle: Lifecycle | None = None) -> None:
         """Attempt the due sub-handlers. Raises UnfinishedSubhandlers while any of them is not finished."""
-        progression = self._runner.progression
+        progression = self.runner.progression
         progression.activate((spec.id for spec in specs), clock.now())
         progression.adopt(self.declared.parent.id, (spec.id for spec in specs))
         self._seen.update(dict.fromkeys(spec.id for spec in specs))
-        with self._runner.writes.interrupted():
-            await self._runner.attempt_due(specs, self._attempt, lifecycle)
+        with self.runner.writes.interrupted():
+            await self.runner.attempt_due(specs, self._attempt, lifecycle)
         left = [known for spec in specs if not (known := progression.records[spec.id]).finished]
         if left:
             now = clock.now()
@@ -104,15 +113,15 @@ class Offspring:
             raise UnfinishedSubhandlers(max(0.0, min(waits)) or None)
 
     async def _attempt(self, spec: ChangingSpec) -> None:
-        body = self._runner.body_now(self.cause.patch)
+        body = self.runner.body_now(self.cause.patch)
         cause = self.cause.but(patch=Patch(body=body), body=body)
-        await self._runner.attempt_spec(spec, cause if spec.field is None else cause.reduced(spec.field))
+        await self.runner.attempt_spec(spec, cause if spec.field is None else cause.reduced(spec.field))
         # The parent finds in its patch what its sub-handlers want, and what it wanted before them does not win over it.
         compose(self.cause.patch, dict(cause.patch))
 
     def show(self) -> None:
         """Let the running handler see in its arguments what its sub-handlers have left."""
-        self.cause.body._become(self._runner.body_now(self.cause.patch))
+        self.cause.body._become(self.runner.body_now(self.cause.patch))
 
 
 current_offspring: ContextVar[Offspring] = ContextVar("current_offspring")
