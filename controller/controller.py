@@ -1,6 +1,7 @@
 """A controller joins sources of changes, a queue and attempts, and starts and stops them together."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,10 @@ from .worker import Worker
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
+_logger = logging.getLogger("ctl.controller")
+
+CATCH_UP_PAUSE = 1.0
+"""Seconds before a copy that could not be brought up to what predecessors wrote is tried again."""
 CANCEL_GRACE = 1.0
 """Seconds that cancelled attempts have for their clean-up when a controller is stopped."""
 
@@ -338,7 +343,19 @@ class Controller(Generic[K]):
 
     async def _catch_up(self, heir: Heir, watch: Watch[K], *, replay: bool) -> None:
         terms = self._terms
-        await heir.catch_up(watch.informer)
+        while True:
+            try:
+                await heir.catch_up(watch.informer)
+            except Exception:
+                # Whatever it is: who gave up would lead and do nothing for a whole term.
+                _logger.exception(
+                    "Catching up failed and will be tried again: the watch %s of the controller %s.",
+                    watch.name,
+                    self.name,
+                )
+                await asyncio.sleep(CATCH_UP_PAUSE)
+            else:
+                break
         if terms != self._terms or not self._in_term:
             return
         watch.held = False

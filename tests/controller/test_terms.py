@@ -88,6 +88,28 @@ async def test_a_source_asks_for_nothing_until_its_copy_has_caught_up_and_then_f
         assert log.drain() == ["a"]
 
 
+async def test_a_copy_that_could_not_be_brought_up_to_date_is_tried_again(feed: Feed, obj: Make) -> None:
+    class Faulty(Inheritance):
+        failures = 3
+
+        async def catch_up(self, copy: Copy) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise RuntimeError("Cannot change state of expiring Timeout")
+            await super().catch_up(copy)
+
+    gate, log = Faulty(), Log()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
+    controller.watch(feed, triggers.itself())
+    async with running(controller):
+        feed.put(obj("a"))
+        gate.open()
+        await asyncio.sleep(1.5)
+        assert log.drain() == []
+        await asyncio.sleep(5)
+        assert log.drain() == ["a"]
+
+
 async def test_an_awaited_source_holds_up_the_whole_controller_in_each_term(feed: Feed, obj: Make) -> None:
     gate, log, children = Inheritance(is_open=True), Log(), Feed()
     controller: Controller[Key] = Controller("test", log, gate=AllOf(gate), concurrency=None)
