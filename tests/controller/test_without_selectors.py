@@ -77,7 +77,9 @@ async def test_a_finalizer_is_taken_off_the_object_that_has_it(user: Client, beh
 async def test_a_lease_is_told_of_no_other_lease(user: Client, behind: Client) -> None:
     told: list[str | None] = []
     lease = LeaseObject(behind, LeaseName("ours", "default"))
-    task = asyncio.create_task(lease.follow(lambda record: told.append(record and record.holder), 2.0))
+    task = asyncio.create_task(
+        lease.follow(lambda record: told.append(record.holder if record is not None else None), 2.0)
+    )
     await asyncio.sleep(1)
     for name in ("ours", "theirs"):
         spec = Record(f"holder of {name}", 15.0, clock.now(), clock.now(), 0).spec()
@@ -103,8 +105,7 @@ async def test_a_peering_is_paused_by_its_own_peers_alone(sandbox: Sandbox, user
         await peering.wait_open()
     await user.patch(CLUSTER, "theirs", None, {"status": {"rival": {"priority": 101}}})
     await asyncio.sleep(5)
-    assert peering.is_open
-    assert peering.blockers == ()
+    assert (peering.is_open, peering.blockers) == (True, ())
     await user.delete(CLUSTER, "ours")
     await asyncio.sleep(5)
     assert not peering.is_open, "the one that is mandatory is gone, though there is another one"
