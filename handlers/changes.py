@@ -385,14 +385,7 @@ class Changes:
         if answer is None:
             return None
         if done and not releasing:
-            known = self.memory.known
-            known.created |= cause.reason is Reason.CREATE
-            known.dropped = not round_.compact and known.thrift < 2 and self._baseline.is_dropped(answer)
-            known.learn(
-                essence,
-                keep=round_.compact or self._baseline.several or (self._recalled.compact and essence == self._old),
-                known=bytes.fromhex(now.digest) if essence is now.essence else None,
-            )
+            self._learn(round_, answer, essence, now)
         if releasing:
             await self._release(answer, cause)
             # Not before: should that fail, the next attempt has the release to make, and no handler to call.
@@ -410,6 +403,17 @@ class Changes:
             return AT_ONCE  # the finalizer may be needed for what was only, or may not be there for what is now
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None
+
+    def _learn(self, round_: Round, answer: Object, essence: BodyEssence, now: Sight) -> None:
+        """Know what was handled last."""
+        known = self.memory.known
+        known.created |= round_.cause.reason is Reason.CREATE
+        known.dropped = not round_.compact and known.thrift < 2 and self._baseline.is_dropped(answer)
+        known.learn(
+            essence,
+            keep=round_.compact or self._baseline.several or (self._recalled.compact and essence == self._old),
+            known=bytes.fromhex(now.digest) if essence is now.essence else None,
+        )
 
     def _newest(self, round_: Round) -> Sight:
         """How the object is now, as far as is known; it may have changed while the handlers ran."""

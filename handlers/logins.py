@@ -7,6 +7,8 @@ Kopf's: the `kubernetes` client and kubeconfig files 10, the asynchronous client
 import base64
 import inspect
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ from .errors import LoginError
 def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo | None:
     """Log in as the current context of $KUBECONFIG (a list merges) or `~/.kube/config` says; None without a file.
 
-    All is as the file has it, but that paths begin where the file is. Exec plugins are not run: they belong to the default login. Whom the
-    user impersonates (`as`) and the `tls-server-name` are kept, for which `ConnectionInfo` has no fields: a copy of its fields loses them.
+    All is as the file has it, but that paths begin where the file is. Whom the user impersonates (`as`) and the `tls-server-name` are kept, for
+    which `ConnectionInfo` has no fields: a copy made field by field loses them. Exec plugins are not run: they belong to the default login.
     Raises LoginError for files that make no sense.
     """
     listed = os.environ.get("KUBECONFIG") or str(HOME_CONFIG)
@@ -36,7 +38,10 @@ def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo |
     except (AccessError, OSError) as exc:
         raise LoginError(str(exc)) from exc
     provider, tls = (selection.user.auth_provider or {}).get("config") or {}, selection.tls
-    return KubeconfigInfo(
+    kind: Callable[..., ConnectionInfo] = ConnectionInfo
+    if selection.user.impersonation or tls.server_name:
+        kind = partial(KubeconfigInfo, impersonation=selection.user.impersonation, tls_server_name=tls.server_name)
+    return kind(
         server=selection.server,
         ca_path=_path(tls.ca_file, tls.ca_data),
         ca_data=_base64(tls.ca_data),
@@ -52,8 +57,6 @@ def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo |
         proxy_url=selection.proxy,
         trust_env=_trust_env(settings),
         priority=10,
-        impersonation=selection.user.impersonation,
-        tls_server_name=selection.tls.server_name,
     )
 
 

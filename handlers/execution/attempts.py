@@ -87,10 +87,7 @@ async def attempt(
         if task is None or task.cancelling():
             logger.warning("%s is cancelled. Will escalate.", outcomes.label(spec))
             raise
-        # Nobody cancels this task: the function waited for something of its own that was cancelled.
-        error = RuntimeError("it waited for something that was cancelled")
-        error.__cause__ = exc
-        outcome, ended = _fail(call, error, settings, subrefs())
+        outcome, ended = _fail(call, _cancelled_elsewhere(exc), settings, subrefs())
         return outcome
     except (SystemExit, KeyboardInterrupt, GeneratorExit):
         raise
@@ -107,6 +104,13 @@ async def attempt(
         current_cause.reset(handled)
         situation.reset(doing)
         cause.let_go()
+
+
+def _cancelled_elsewhere(exc: asyncio.CancelledError) -> RuntimeError:
+    """The error of a function whose task nobody cancels: it waited for something of its own that was cancelled."""
+    error = RuntimeError("it waited for something that was cancelled")
+    error.__cause__ = exc
+    return error
 
 
 async def _begin(cause: Cause) -> Left | None:
