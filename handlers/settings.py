@@ -345,7 +345,7 @@ class PersistenceSettings(_Group):
     values also of what was changed while no operator watched. Not known to Kopf."""
     consistency_timeout: float = 5.0
     """How long to wait for our own change to come back; 0: do not wait. Timers and daemons that are called again within it see what
-    their last call may have written by another client: the object is read. After it the watch has told of that."""
+    their last call may have written by another client: the object is read. Later the watch is taken to have told of that."""
     checkpoint_interval: float = 1.0
     """How long after a handler's end its outcome may stay unwritten while the next handler runs. Not known to Kopf."""
 
