@@ -98,6 +98,30 @@ async def test_a_token_that_was_rotated_in_the_kubeconfig_is_used_within_five_se
             await process.works(5, "second")
 
 
+@pytest.mark.parametrize(
+    "user", ["tokenFile: token", "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login}"]
+)
+@pytest.mark.parametrize("delay", [0, 70])
+async def test_a_token_that_comes_from_a_file_or_a_plugin_is_used_within_five_seconds(
+    user: str, delay: float, tmp_path: Path
+) -> None:
+    answer = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "%s"}}'
+    (tmp_path / "login").write_text(f"#!/bin/sh\nprintf '{answer}' $(cat \"${{0%/*}}/token\")\n")
+    (tmp_path / "login").chmod(0o755)
+    (tmp_path / "token").write_text("old")
+    async with a_server("old", "new") as sandbox:
+        (tmp_path / "config").write_text(
+            f"current-context: x\nclusters: [{{name: c, cluster: {{server: '{sandbox.url}'}}}}]\n"
+            f"users: [{{name: u, user: {{{user}}}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n"
+        )
+        async with a_process(tmp_path / "config") as process:
+            sandbox.take_tokens({"new"})
+            sandbox.faults.cut_watches()
+            await asyncio.sleep(delay)
+            (tmp_path / "token").write_text("new")
+            await process.works(5, "second")
+
+
 async def test_a_token_that_was_rotated_in_time_interrupts_nothing(tmp_path: Path) -> None:
     async with a_server("old", "new") as sandbox:
         path = write(tmp_path / "config", sandbox.url, "old")
