@@ -78,6 +78,7 @@ e2e: $(STAMP) ## Run the conformance suite and whole operators against a real ku
 	@test -n "$$KUBECONFIG" || $(BIN)/python e2e/controlplane/build.py
 	@cd e2e && ../$(BIN)/python -m charts.build || echo "make: the tests of the chart will be skipped" >&2
 	$(BIN)/python e2e/operators/kopfenv.py
+	@cd e2e && ../$(BIN)/python -m published.environment
 	$(BIN)/pytest e2e $(if $(KUBECONFIG),,$(PARALLEL)) $(PYTEST_ARGS)
 
 e2e-kind: $(STAMP) ## Build the image, install the chart in a cluster of kind, and run the operators' tests there (needs a Docker engine)

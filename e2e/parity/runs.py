@@ -20,6 +20,8 @@ ENGINES = ("kopf", "ctl")
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?")
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+SHARED = ((_UID, "UID"), (_TIME, "TIME"), (_ADDRESS, "0xADDRESS"))
+"""Patterns of what no two runs share, and what to call it."""
 _VOLATILE = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
 
@@ -128,7 +130,7 @@ async def _recorded(scenario: Scenario, world: World) -> Recording:
                 objects[f"{plural}/{_generated(item)}"] = item
     found = {
         "calls": [call for call in world.calls() if call["object"] not in NOT_OURS],
-        "objects": {key: _plain(item) for key, item in objects.items()},
+        "objects": {key: plain(item) for key, item in objects.items()},
         "events": [item for item in await world.items("events") if item["involvedObject"]["name"] not in NOT_OURS],
         "logs": [line for line in _lines(world.output()) if line["object"]["name"] not in NOT_OURS],
     }
@@ -141,7 +143,8 @@ def _generated(item: Body) -> str:
     return name if prefix is None else f"{prefix}GENERATED"
 
 
-def _plain(item: Body) -> Body:
+def plain(item: Body) -> Body:
+    """An object without what no two runs share; its annotations as JSON where they are JSON."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in _VOLATILE}
     metadata["name"] = _generated(item)
     kept = {k: v for k, v in metadata.get("annotations", {}).items() if not k.endswith("/touch-dummy")}
@@ -172,7 +175,7 @@ def _normal(found: Body, world: World) -> Body:
     """Without names and times that no two runs share."""
     text = json.dumps(found)
     text = text.replace(world.namespace, "NAMESPACE").replace(world.place.target.url, "SERVER")
-    for pattern, word in ((_UID, "UID"), (_TIME, "TIME"), (_ADDRESS, "0xADDRESS")):
+    for pattern, word in SHARED:
         text = pattern.sub(word, text)
     normal: Body = json.loads(text)
     return normal
