@@ -79,6 +79,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 0x80:
             return value, at
+        if shift >= 70:
+            raise _Malformed("a number has more than 64 bits")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

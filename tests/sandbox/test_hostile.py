@@ -296,6 +296,13 @@ async def test_yaml_that_is_more_than_it_seems_is_a_bad_request(http: Http, kind
     assert (await http("GET", f"{FOOS}/two"))[0] == 404
 
 
+async def test_a_number_without_an_end_is_refused_at_once(http: Http) -> None:
+    begun = time.process_time()
+    body = b"k8s\0" + b"\xff" * 900_000
+    assert (await http("POST", CONFIGMAPS, body, "application/vnd.kubernetes.protobuf"))[0] in (400, 415)
+    assert time.process_time() - begun < 3  # the square of its length took half a minute
+
+
 async def test_a_compressed_body_is_not_unpacked(http: Http) -> None:
     bomb = gzip.compress(json.dumps({"metadata": {"name": "two"}, "data": {"a": "x" * 20_000_000}}).encode())
     code, status = await http("POST", CONFIGMAPS, bomb, **{"Content-Encoding": "gzip"})
