@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 import threading
+from collections import deque
 from datetime import datetime
 
 from ..client.calls import PatchKind
@@ -46,6 +47,7 @@ class Recorder:
         self._rights = rights
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self._coming: deque[tuple[Post, Way, datetime]] = deque()
         self._repeats = Repeats()
         self._allowances = Allowances()
         self._is_ending = False
@@ -67,16 +69,21 @@ class Recorder:
 
     def add(self, post: Post, way: Way) -> None:
         """Take a post, to be written soon. From any thread; after the end nothing happens."""
-        now = clock.now()
+        if self._loop.is_closed():
+            return
+        self._coming.append((post, way, clock.now()))
         if threading.get_ident() == self._thread:
-            self._take(post, way, now)
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._take, post, way, now)
+            self._take()
+        else:
+            self._loop.call_soon_threadsafe(self._take)
 
-    def _take(self, post: Post, way: Way, now: datetime) -> None:
-        if not self._is_ending and not self._repeats.refuses(post, way):
-            self._repeats.take(post, way, now)
-            self._controller.queue.add(post.object_key)
+    def _take(self) -> None:
+        """Take what was said, by whomever first: what a thread has said before waits for a turn of the loop."""
+        while self._coming:
+            post, way, now = self._coming.popleft()
+            if not self._is_ending and not self._repeats.refuses(post, way):
+                self._repeats.take(post, way, now)
+                self._controller.queue.add(post.object_key)
 
     # Writing: an attempt of one object's key, one at a time.
 

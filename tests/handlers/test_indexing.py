@@ -265,9 +265,9 @@ async def test_ignored_errors_keep_the_old_values(
         assert peep("known") == {None: [20]}
         await world.patch({"spec": {"divisor": 4}}, "a")
         await world.until(lambda: peep("known") == {None: [25]})
-    assert (
-        "Indexer 'known' failed with an exception and will ignore it: integer division or modulo by zero" in caplog.text
-    )
+    # What Python says of the division differs between its versions.
+    assert "Indexer 'known' failed with an exception and will ignore it: " in caplog.text
+    assert " by zero" in caplog.text
 
 
 async def test_permanent_errors_exclude_the_object_for_good(world: World, calls: Calls, peep: Peephole) -> None:

@@ -1,6 +1,7 @@
 """What handlers say about objects becomes Event objects: which, where, in which order, and how many."""
 
 import asyncio
+import contextvars
 import logging
 import threading
 from typing import Any
@@ -317,6 +318,26 @@ async def test_what_waits_is_written_at_the_end(world: World) -> None:
         await world.handled()
     [event] = await events(world)
     assert event["count"] == 50
+
+
+async def test_posts_of_threads_and_of_the_loop_are_told_in_the_order_in_which_they_were_said(world: World) -> None:
+    @ctl.on.create(KEX.plural)
+    async def create(body: ctl.Body, **_: Any) -> None:
+        for reason in ("First", "Second"):
+            thread = threading.Thread(
+                target=contextvars.copy_context().run, args=(ctl.info, body), kwargs={"reason": reason}
+            )
+            thread.start()
+            # The loop does not turn before the thread has spoken.
+            thread.join()
+        ctl.info(body, reason="Third")
+
+    async with world.running():
+        await world.create()
+        await world.handled()
+        await rest()
+    found = [event["reason"] for event in await events(world)]
+    assert found[:3] == ["First", "Second", "Third"]
 
 
 async def test_log_messages_are_posted_when_asked_for(world: World) -> None:

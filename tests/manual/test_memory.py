@@ -104,8 +104,11 @@ async def test_recipes_of_indices(world: World, calls: Calls) -> None:
     def tick(**kwargs: Any) -> None:
         if calls.count("tick") == 0:
             found = {name: kwargs[name] for name in ("names", "identities", "enumerated", "nested", "nothing")}
-            shown = {name: {key: list(values) for key, values in index.items()} for name, index in found.items()}
-            labels = {key: list(values) for key, values in kwargs["by_label"].items()}
+            # Functions in threads may end in any order.
+            shown = {
+                name: {key: sorted(values, key=str) for key, values in index.items()} for name, index in found.items()
+            }
+            labels = {key: sorted(values) for key, values in kwargs["by_label"].items()}
             stored, *_ = kwargs["whole"]["a"]
             calls("tick", {**shown, "by_label": labels, "field": stored.spec["field"], "types": kwargs["by_label"]})
 
