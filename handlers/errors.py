@@ -6,8 +6,6 @@ exception of a handler is judged by its `ErrorsMode`; a declaration that cannot 
 
 import enum
 
-from ..client.errors import AccessError
-
 
 class ErrorsMode(enum.Enum):
     """What an arbitrary exception of a handler means (neither TemporaryError nor PermanentError)."""
@@ -51,7 +49,7 @@ class AdmissionError(PermanentError):
         self.code = code
 
 
-class LoginError(AccessError):
+class LoginError(Exception):
     """No usable credentials: the login handlers gave none, or the server accepts none of them."""
 
 

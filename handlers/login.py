@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ..client.endpoint import Access
+from ..client.errors import AccessError
 from ..runtime import clock
 from .connections import AiohttpSession, ConnectionInfo, as_access
 from .errors import LoginError
@@ -20,6 +21,10 @@ PAUSE = 1.5
 """Seconds from the end of a login to the next one, where the last did not help: many ask, again and again, while nothing is to be had."""
 
 Credential = ConnectionInfo | AiohttpSession
+
+
+class LoginFailed(LoginError, AccessError):
+    """What requests get when there is no login: Kopf's error to operators, and missing credentials to whoever sends requests."""
 
 
 class LoginSource:
@@ -95,7 +100,7 @@ class LoginSource:
             given = await self._ask()
         except ActivityError as exc:
             again = True
-            raise LoginError(f"{title} has failed: {exc.__cause__ or exc}") from exc
+            raise LoginFailed(f"{title} has failed: {exc.__cause__ or exc}") from exc
         finally:
             if again:
                 self._ended_at = asyncio.get_running_loop().time()
@@ -109,7 +114,7 @@ class LoginSource:
         access = self._current = self._choose()
         if access is None:
             logger.error("%s has failed: no credentials were retrieved from the login handlers.", title)
-            raise LoginError(
+            raise LoginFailed(
                 "Ran out of valid credentials: the login handlers gave none that has not expired. Check what they "
                 "return, or remove them to use the kubeconfig or the pod's service account."
             )

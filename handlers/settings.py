@@ -316,12 +316,12 @@ class NetworkingSettings(_Group):
     """Pauses between attempts of one request; iterated anew for each request, may be infinite."""
     enforce_retry_after: bool = False
     """Wait exactly as long as the server says, also when our own pause is longer."""
+    trust_env: bool = False
+    """Take proxies and credentials from environment variables and netrc."""
     largest_answer: int | None = 2**30
     """How many bytes of JSON one answer may have, a page of a list for instance; None: any number. Not known to Kopf."""
     largest_event: int | None = 2**26
     """How many bytes of JSON one event of a watch may have; None: any number. Not known to Kopf."""
-    trust_env: bool = False
-    """Take proxies and credentials from environment variables and netrc."""
 
 
 @dataclass

@@ -30,7 +30,14 @@ NAMES = [
     name for name in sorted({*kopf.__all__, "adjust_namespace", "harmonize_naming"}) if not name.startswith("Webhook")
 ]
 PUBLIC = {*NAMES, *dir(builtins), *enum.__all__, *collections.abc.__all__} - {"MappingView"}
-OURS = {"checkpoint_interval", "largest_annotation", "uid_annotation", "plain_secrets"}
+OURS = {
+    "checkpoint_interval",
+    "largest_annotation",
+    "largest_answer",
+    "largest_event",
+    "uid_annotation",
+    "plain_secrets",
+}
 
 
 def fn(**_):
