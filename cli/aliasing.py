@@ -16,7 +16,8 @@ from .distribution import is_alias, write_wheel
 from .failures import Failure
 from .options import Option
 
-_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+# -P: a file `operator.py` in the current folder is no module of Python's.
+_PIP = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check")
 
 
 @click.group("alias")
@@ -81,7 +82,7 @@ def _refuse_beside_kopf(path: Sequence[str]) -> None:
     if found is not None:
         raise Failure(
             f"Kopf {found.version} is installed in {found.locate_file('')}: two packages cannot have one name. To exchange them: "
-            f"{sys.executable} -m pip uninstall -y kopf && {sys.executable} -m ctl alias install. (`ctl run` needs no exchange.)"
+            f"{sys.executable} -P -m pip uninstall -y kopf && {sys.executable} -P -m ctl alias install. (`ctl run` needs no exchange.)"
         )
     spec = None if next(_installed(path), None) is not None else PathFinder.find_spec("kopf", list(path))
     if spec is not None and spec.origin is not None:  # a folder without code is in nobody's way

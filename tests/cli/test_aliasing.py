@@ -219,6 +219,26 @@ def test_it_is_refused_beside_code_that_nobody_has_installed(environment: Path, 
     assert refused.returncode == 1
 
 
+def test_a_file_with_the_name_of_a_module_of_python_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operators are often called `operator.py`, and images install where the operator is."""
+    (tmp_path / "operator.py").write_text("raise SystemExit('the operator was loaded')\n")
+    monkeypatch.chdir(tmp_path)
+    assert printed(sys.executable, "-P", "-m", "ctl", "alias", "install", "--target", "t").startswith("`kopf` ")
+    refused = run(
+        sys.executable,
+        "-P",
+        "-m",
+        "ctl",
+        "alias",
+        "install",
+        PYTHONPATH=str(distribution(tmp_path / "s", "kopf", "1.37.1")),
+    )
+    commands = refused.stderr.partition("To exchange them: ")[2].partition(". (")[0].split(" && ")
+    assert [command.split()[1] for command in commands] == ["-P", "-P"]
+
+
 def test_without_pip_the_wheel_is_named(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pip'] = None\n")
     refused = run(sys.executable, "-m", "ctl", "alias", "install", "--target", tmp_path / "t", PYTHONPATH=str(tmp_path))
