@@ -3,11 +3,12 @@
 import functools
 import re
 from collections.abc import Callable
-from typing import Final
-
-import regex
+from typing import TYPE_CHECKING, Final
 
 from .status import Refused
+
+if TYPE_CHECKING:
+    import regex
 
 SECONDS: Final = 1.0
 """How long the patterns of one request may take together. A real server needs no such bound: its engine never backtracks."""
@@ -58,6 +59,8 @@ def check(pattern: str) -> None:
 
 @functools.lru_cache(maxsize=512)
 def _compiled(pattern: str) -> "regex.Pattern[str]":
+    import regex  # here, since it takes long: most servers meet no pattern
+
     try:
         # Only classes of Unicode look beyond ASCII; the engine has either for all of a pattern.
         width = regex.UNICODE if re.search(r"\\[pP]", pattern) else regex.ASCII

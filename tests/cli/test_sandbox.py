@@ -81,6 +81,25 @@ async def test_only_its_kubeconfig_lets_in(tmp_path: Path) -> None:
                 await client.request("GET", "/version", retry=False)
 
 
+def test_what_takes_long_to_load_is_loaded_when_it_is_needed() -> None:
+    """Neither `ctl run` nor a server without patterns in its schemas waits for what only others use."""
+    code = """
+import asyncio, sys
+import ctl.cli.run
+print(*{"cryptography", "regex"} & sys.modules.keys())
+from ctl.cli.server import Serving, serving
+async def serve():
+    async with serving(Serving(manifests=sys.argv[1:])):
+        print(*{"cryptography", "regex"} & sys.modules.keys())
+asyncio.run(serve())
+"""
+    manifest = Path(__file__).parents[2] / "examples" / "01-minimal" / "crd.yaml"
+    done = subprocess.run(
+        [sys.executable, "-c", code, manifest], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == ["", "cryptography"]
+
+
 async def test_each_server_has_a_token_of_its_own() -> None:
     tokens = set()
     for _ in range(2):
