@@ -127,7 +127,7 @@ def freeze(**given: Any) -> None:
     if not frozen:
         raise Failure(
             f"Nothing is frozen: there is no peering object {target}. Operators look for it where they were told to "
-            "(--peering), else by the name 'default'."
+            "(--peering), else by the name 'default'. Create it: docs/peering.md shows how."
         )
     for spot in frozen:
         logger.info(

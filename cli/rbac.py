@@ -65,6 +65,8 @@ class RbacOptions:
             raise click.UsageError("Nothing to look at: name the operator's Python files, or its modules with -m.")
         if self.offline and (self.check or self.kubeconfig or self.context):
             raise click.UsageError("--offline asks no cluster; --check, --kubeconfig and --context name one.")
+        if self.leader_elect is False and (self.lease_name or self.lease_namespace):
+            raise click.UsageError("--no-leader-elect needs no lease: leave --lease-name and --lease-namespace out.")
 
     @property
     def is_clusterwide(self) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from .endpoint import TLS, address
@@ -276,7 +276,8 @@ def _flag(entry: _Entry, key: str) -> bool:
     value = entry.body.get(key)
     if value is None or isinstance(value, bool):
         return bool(value)
-    raise _broken(entry, f"`{key}` must be true or false, found {_kind(value)}; write it without quotes")
+    advice = "; write it without quotes" if isinstance(value, str) else ""
+    raise _broken(entry, f"`{key}` must be true or false, found {_kind(value)}{advice}")
 
 
 def _path(entry: _Entry, key: str) -> Path | None:
@@ -304,4 +305,15 @@ def _mapping(entry: _Entry, key: str, name: str) -> Mapping[str, Any] | None:
 
 
 def _kind(value: object) -> str:
-    return {type(None): "nothing", list: "a list", str: "a text"}.get(type(value), f"a {type(value).__name__}")
+    return _KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+_KINDS: Final = {
+    type(None): "nothing",
+    bool: "a boolean",
+    dict: "a mapping",
+    float: "a number",
+    int: "a number",
+    list: "a list",
+    str: "a text",
+}

@@ -74,7 +74,10 @@ class Pages:
                 if wish is False
                 else "for clients on this machine only (in a pod: by kubectl port-forward)"
             )
-            return Answer(f"The pages below /debug are {found}; see settings.diagnostics.debug_pages.\n".encode(), 403)
+            return Answer(
+                f"The pages below /debug are {found}; see settings.diagnostics.debug_pages, or --debug-pages of ctl run.\n".encode(),
+                403,
+            )
 
         return guarded
 

@@ -114,11 +114,14 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
     missing = [verb for verb in VERBS if not await _may(rights, verb, namespace, name)]
     alone: Alone | None = None
     if missing:
-        rule = f"{{apiGroups: [{LEASES.group}], resources: [{LEASES.plural}], verbs: [{', '.join(VERBS)}, watch]}}"
+        leases = f"apiGroups: [{LEASES.group}], resources: [{LEASES.plural}]"
+        rules = f"{{{leases}, verbs: [create]}} and {{{leases}, resourceNames: [{name}], verbs: [get, update, watch]}}"
         text = f"The right to {', '.join(missing)} leases in the namespace {namespace} is missing"
         if not candidacy.is_automatic:
-            raise AccessError(f"{text}, and --leader-elect needs it. Add this rule to the role: {rule}")
-        logger.info("%s: running without leader election, so run one replica only, or add this rule: %s", text, rule)
+            raise AccessError(
+                f"{text}, and --leader-elect needs it for the Lease {name!r}. Add these rules to the role: {rules}"
+            )
+        logger.info("%s: running without leader election, so run one replica only, or add these rules: %s", text, rules)
         alone = Alone(f"{text[0].lower()}{text[1:]}", lambda: _may_join(client, namespace, name))
     settings = LeadershipSettings(
         name,

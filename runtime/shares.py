@@ -83,7 +83,8 @@ class Shares(logging.Filter):
         if before > share:
             return False
         record.msg = (
-            "Lines about this object are dropped until the minute is over: they would have more than %d characters."
+            "Lines about this object are dropped until the minute is over: they would have more than %d characters "
+            "(settings.diagnostics.log_budget)."
         )
         record.args = (share,)
         record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)

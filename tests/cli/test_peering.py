@@ -100,6 +100,7 @@ async def test_the_pod_is_the_identity_where_there_is_one(sandbox: Sandbox, done
 async def test_a_freeze_that_freezes_nothing_is_an_error(sandbox: Sandbox, done: Done) -> None:
     said = await done("freeze", "-A", "-P", "other", "-t", "60", code=1)
     assert "Nothing is frozen: there is no peering object 'other' cluster-wide." in said
+    assert "Create it" in said
     assert "nothing was frozen there" in await done("resume", "-A", "-P", "other")
 
 

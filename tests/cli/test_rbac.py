@@ -227,6 +227,7 @@ async def test_settings_that_startup_handlers_write_are_read_from_their_code(tmp
         (["-n", "a", "-A", "main.py"], 2, "not both"),
         ([], 2, "Nothing to look at"),
         (["--offline", "--check", "main.py"], 2, "--offline asks no cluster"),
+        (["--no-leader-elect", "--lease-name", "a", "--offline", "main.py"], 2, "--no-leader-elect needs no lease"),
         (["--also", "pods", "--offline", "main.py"], 2, "--also takes RESOURCE=VERB,..."),
         (["--also", "pods=eat", "--offline", "main.py"], 2, "--also takes RESOURCE=VERB,..."),
         (["--offline", "empty.py"], 1, "Nothing is declared in empty.py"),

@@ -134,7 +134,7 @@ async def test_debug_pages_are_for_this_machine_only_unless_asked_for(
             async with session.get(f"http://{host}:{server.port}/debug/explain?key=a") as response:
                 assert response.status == status
                 if status == 403:
-                    assert "settings.diagnostics.debug_pages" in await response.text()
+                    assert "settings.diagnostics.debug_pages, or --debug-pages" in await response.text()
             async with session.get(f"http://{host}:{server.port}/livez") as response:
                 assert response.status == 200
     await server.stop(1)

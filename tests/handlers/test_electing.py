@@ -41,7 +41,10 @@ async def test_an_election_that_is_forbidden(
     access = Access(server=world.sandbox.url, credentials=Constant(bearer(await token_of(world, "nobody"))))
     async with Client(access) as client:
         candidacy = Candidacy(settings, world.registry, access, account=account(tmp_path))
-        rule = "apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update, watch]"
+        rule = (
+            "{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]} and "
+            "{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [op], verbs: [get, update, watch]}"
+        )
         if asked:
             with pytest.raises(
                 AccessError, match="The right to get, create, update leases in the namespace default"
@@ -320,7 +323,7 @@ async def test_a_role_that_is_limited_to_the_lease_by_its_name_is_enough(world: 
         named = identified("a", elect=True, lease_name="op", lease_namespace="default")
         assert await candidate(Candidacy(named, world.registry, access), client, Rights(client)) is not None
         other = identified("a", elect=True, lease_name="other", lease_namespace="default")
-        with pytest.raises(AccessError, match="The right to get, update leases"):
+        with pytest.raises(AccessError, match=r"The right to get, update leases .* for the Lease 'other'"):
             await candidate(Candidacy(other, world.registry, access), client, Rights(client))
 
 
