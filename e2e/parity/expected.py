@@ -57,6 +57,16 @@ EXPECTED: dict[str, tuple[Expected, ...]] = {
         Expected("calls/None/login_*/said/is_/parameters", "login-without-settings"),
     ),
     "declarations": (Expected("calls/None/refused/16/said/kind", "admission-comes-later"),),
+    "crate_like": (
+        # The step that says itself that it was too slow.
+        Expected("logs/one/-", "own-timeout-errors"),
+        Expected("logs/one/cluster_update/scale", "own-timeout-errors"),
+    ),
+    "mysql_like": (
+        # Its spec was changed while its creation was tried again.
+        Expected("calls/invalid/on_spec/*", _SEEN),
+        Expected("objects/apples/invalid/status/handled", _SEEN),
+    ),
     "superseding": (
         Expected("calls/*/deleted/0/kwargs/patch/metadata", _OWN_PATCH),
         Expected("calls/freed/updated", _SEEN),

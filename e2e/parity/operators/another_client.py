@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import ssl
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
@@ -28,20 +29,35 @@ def _server() -> tuple[str, dict[str, Any], ssl.SSLContext | None]:
     )
 
 
-def patch(body: Mapping[str, Any], change: dict[str, Any], *subresource: str) -> Any:
-    """Merge a change into an object, and wait for the answer."""
+def call(method: str, path: str, content: Any = None, kind: str = "application/json") -> Any:
+    """Make a request, and wait for the answer; None if there is nothing."""
     server, user, tls = _server()
-    metadata = body["metadata"]
-    plural = body["kind"].lower() + "s"
-    path = "/".join(
-        ("apis", body["apiVersion"], "namespaces", metadata["namespace"], plural, metadata["name"], *subresource)
-    )
-    headers = {"Content-Type": "application/merge-patch+json"}
+    headers = {"Content-Type": kind}
     if "token" in user:
         headers["Authorization"] = f"Bearer {user['token']}"
-    request = urllib.request.Request(f"{server}/{path}", json.dumps(change).encode(), headers, method="PATCH")
-    with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
-        return json.load(answer)
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(f"{server}{path}", data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def path_of(body: Mapping[str, Any], *subresource: str) -> str:
+    """Where an object is."""
+    metadata = body["metadata"]
+    version = body["apiVersion"]
+    scope = ("namespaces", metadata["namespace"]) if "namespace" in metadata else ()
+    plural = body["kind"].lower() + "s"
+    return "/".join(("", "apis" if "/" in version else "api", version, *scope, plural, metadata["name"], *subresource))
+
+
+def patch(body: Mapping[str, Any], change: Mapping[str, Any], *subresource: str, kind: str = "merge-patch") -> Any:
+    """Change an object, and wait for the answer; None if there is none."""
+    return call("PATCH", path_of(body, *subresource), dict(change), f"application/{kind}+json")
 
 
 async def patch_async(body: Mapping[str, Any], change: dict[str, Any], *subresource: str) -> Any:

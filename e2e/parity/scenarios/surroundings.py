@@ -1,5 +1,6 @@
 """Scenarios of what surrounds handlers: resources, namespaces, owners, storages, threads, programs that embed an operator."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -241,6 +242,136 @@ async def embedded_tasks(world: World) -> None:
     await world.ended()
 
 
+def _is_at_rest(body: Any, **cluster: Any) -> bool:
+    """Whether what was seen last, under the operator's own prefix, has this, and no record of a handler is left."""
+    kept = {} if body is None else body["metadata"].get("annotations") or {}
+    records = [name for name, text in kept.items() if '"retries":' in text]
+    last = json.loads(kept.get("parity.example.com/last", "{}"))
+    return not records and "spec" in last and last["spec"]["cluster"] | cluster == last["spec"]["cluster"]
+
+
+async def crate_like(world: World) -> None:
+    def data(*replicas: int) -> dict[str, Any]:
+        return {"data": [{"name": f"n{number}", "replicas": count} for number, count in enumerate(replicas)]}
+
+    await world.create("one", {"cluster": {"version": "1", "allowed": ["a"]}, "nodes": data(1, 2)})
+    await world.until("one", lambda body: _is_at_rest(body, version="1"))
+    # Two things in one change: they go one after the other.
+    await world.spec("one", cluster={"version": "2", "allowed": ["a", "b"]}, nodes=data(3, 2))
+    await world.until("one", lambda body: _is_at_rest(body, version="2"))
+    await world.stop()
+    await world.spec("one", cluster={"version": "3"})
+    await world.start()
+    await world.until("one", lambda body: body["status"].get("pending") and "are left" in json.dumps(body["metadata"]))
+    # In the middle of it: what is done is done, and the rest follows.
+    await world.stop()
+    await world.start()
+    await world.until("one", lambda body: _is_at_rest(body, version="3"))
+    # A step fails: those after it do not run, but for the last one.
+    await world.spec("one", cluster={"version": "broken"}, nodes=data(4, 2))
+    await world.until("one", lambda body: _is_at_rest(body, version="broken"))
+    await world.spec("one", cluster={"size": "x"}, nodes=data(9, 2))
+    await world.until("one", lambda body: _is_at_rest(body, size="x"))
+    await world.create("user", stringData={"password": "one"}, plural="secrets", labels={"password": "true"})
+    await world.until("user", lambda body: "/last" in json.dumps(body), plural="secrets")
+    await world.patch("user", {"data": {"password": "dHdv"}}, plural="secrets")
+    await world.called("password", "user")
+    service = {"ports": [{"port": 80}], "type": "LoadBalancer"}
+    await world.create("outside", service, plural="services", labels={"part": "of"})
+    ingress = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}
+    await world.patch("outside", ingress, plural="services", subresource="status")
+    await world.called("address", "outside")
+    await world.patch("one", {"metadata": {"annotations": {"pinged": "yes"}}})
+    await world.called("ping")
+    await world.until("one", lambda body: "health" in body["status"])
+
+
+async def clustersecret_like(world: World) -> None:
+    name = f"{world.namespace}-one"
+    names = {part: f"{world.namespace}-{part}" for part in ("a", "b", "c")}
+
+    async def create(part: str) -> None:
+        await world.api.create(address("namespaces", ""), world.body(names[part], plural="namespaces"))
+
+    async def copied(data: dict[str, str], *parts: str) -> None:
+        """Wait until there are exactly these copies, and the status says so."""
+        synced = [names[part] for part in parts]
+        await world.until(
+            name,
+            lambda body: body is None or body.get("status", {}).get("create_fn", {}).get("syncedns") == synced,
+            plural="orchards",
+        )
+        for part, namespace in names.items():
+            wanted = data if part in parts else None
+            path = address("secrets", namespace, name)
+            for _ in range(600):
+                answer = await world.api.call("GET", path)
+                if (answer.body["data"] if answer.code == 200 else None) == wanted:
+                    break
+                await asyncio.sleep(0.05)
+            else:
+                raise AssertionError(f"{world.place.engine}: {path} is {answer.body}\n{world.output()[-4000:]}")
+
+    try:
+        await world.called("remembered", None)
+        await create("a")
+        await create("b")
+        patterns = {"matchNamespace": ["-a"], "data": {"k": "b25l"}}
+        body = {**world.body(name, plural="orchards"), **patterns}
+        await world.api.create(address("orchards", ""), body)
+        await world.handled(name, plural="orchards")
+        await copied({"k": "b25l"}, "a")
+        # Both at once: what the second handler looks for is what the first one has left.
+        await world.patch(name, {"matchNamespace": ["-b", "-c"], "data": {"k": "dHdv"}}, plural="orchards")
+        await copied({"k": "dHdv"}, "b")
+        await create("c")
+        await copied({"k": "dHdv"}, "b", "c")
+        await world.until(name, lambda body: '"retries' not in json.dumps(body), plural="orchards")
+        await world.stop()
+        await world.patch(name, {"matchNamespace": ["-a", "-c"], "data": {"k": "Mw=="}}, plural="orchards")
+        await world.start("--all-namespaces")
+        await copied({"k": "Mw=="}, "a", "c")
+        await world.until(name, lambda body: '"retries' not in json.dumps(body), plural="orchards")
+        await world.delete(name, plural="orchards")
+        await world.gone(name, plural="orchards")
+        await copied({})
+    finally:
+        for namespace in names.values():
+            await world.api.call("DELETE", f"{address('namespaces', '')}/{namespace}")
+
+
+async def mysql_like(world: World) -> None:
+    await world.called("on_startup", None)
+    spec = {"members": ["a"], "router": {"options": {"x": 1}}, "schedules": ["daily"], "service": 1, "inner": 1}
+    await world.create("one", spec)
+    await world.called("on_schedules")
+    await world.handled("one", **spec)
+    await world.spec("one", router={"options": {"x": 2}}, schedules=["weekly"], service=2, inner=2)
+    await world.called("on_options", count=2)
+    await world.handled("one", schedules=["weekly"])
+    await world.create("invalid", {"members": []})
+    await world.until("invalid", lambda body: body.get("status", {}).get("cluster") == "INVALID")
+    await world.spec("invalid", members=["b"])
+    await world.until("invalid", lambda body: body["status"].get("created"))
+    await world.handled("invalid", members=["b"])
+    await world.delete("one")
+    await world.gone("one")
+    await world.create("tls", data={"a": "b25l"}, plural="secrets")
+    await world.called("on_secret", "tls")
+    await world.until("tls", lambda body: "/last-handled" in json.dumps(body), plural="secrets")
+    await world.patch("tls", {"data": {"a": "dHdv"}}, plural="secrets")
+    await world.called("on_secret", "tls", 2)
+    pod = {"containers": [{"name": "main", "image": "none"}]}
+    await world.create("server-0", pod, plural="pods", labels={"component": "server"})
+    await world.until("server-0", lambda body: "delayed" in json.dumps(body), plural="pods")
+    await world.patch("server-0", {"metadata": {"annotations": {"configured": "yes"}}}, plural="pods")
+    await world.called("on_pod_create", "server-0")
+    await world.until("server-0", lambda body: "/last-handled" in json.dumps(body), plural="pods")
+    await world.delete("server-0", plural="pods")
+    await world.gone("server-0", plural="pods")
+    await world.called("on_pod_event", "server-0")
+
+
 async def namespaces(world: World) -> None:
     names = [f"{world.namespace}-{part}" for part in ("a1", "a2", "b", "later-a")]
     try:
@@ -308,5 +439,14 @@ SCENARIOS = [
     Scenario(name="embedded_operator", play=embedded_operator, embedded=True, kept=("apples", "pears")),
     Scenario(name="embedded_tasks", play=embedded_tasks, embedded=True),
     Scenario(name="namespaces", play=namespaces, start=None),
+    Scenario(name="crate_like", play=crate_like),
+    Scenario(name="mysql_like", play=mysql_like, embedded=True, kept=("apples", "configmaps", "pods")),
+    Scenario(
+        name="clustersecret_like",
+        play=clustersecret_like,
+        start=("--all-namespaces",),
+        kept=("orchards", "namespaces"),
+        exclusive=True,
+    ),
     Scenario(name="library", play=library),
 ]
