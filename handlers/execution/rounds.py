@@ -8,6 +8,7 @@ what it may have written by another client is read, and the gathered patch and t
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from .application import READ_SECONDS, change, is_refused_for_good
 from .attempts import Call, attempt
 from .lifecycles import all_at_once
 from .possible_writes import PossibleWrites
-from .progression import Progression, Shown
+from .progression import Progress, Progression, Shown
 from .records import Records
 from .subhandlers import Offspring, current_offspring
 
@@ -214,12 +215,15 @@ class Round:
                 raw = change(lay_over(raw, dict(patch)), patch.fns, self.cause.logger)
         body = Body(lay_over(raw, dict(wanted)) if wanted else raw)
         if self._records.known:
-            body._lay_over_later(self._show_records, self._around.records.baseline.record_stanzas)
+            show = partial(self._show_records, self._records.known, self.base)
+            body._lay_over_later(show, self._around.records.baseline.record_stanzas)
         return body
 
-    def _show_records(self) -> Patch:
+    def _show_records(self, known: dict[str, Progress], base: Object) -> Patch:
+        # A body may be kept, and looked at when the handlers after its own have ended: they are not to be seen in it.
+        shown = self._records if known is self._records.known else Shown(known=known)
         storage = inside_of(self._around.settings.persistence.progress_storage)
-        return self.progression.show(self._records, Body(self.base.body()), storage)
+        return self.progression.show(shown, Body(base.body()), storage)
 
     def _is_over(self) -> bool:
         latest = self._around.latest()

@@ -559,6 +559,45 @@ async def test_a_handler_sees_the_records_of_those_before_it_as_they_are_written
     assert kept(world.get()) == {}
 
 
+@pytest.mark.parametrize("name", STORAGES)
+async def test_a_body_that_is_kept_shows_later_what_it_was_at_the_call(world: World, name: str) -> None:
+    bodies: dict[str, Any] = {}
+
+    @ctl.on.create(KEX.plural, id="first")
+    async def first(body: Any, **_: Any) -> None:
+        bodies["first"] = body
+
+    @ctl.on.create(KEX.plural, id="second")
+    async def second(body: Any, **_: Any) -> None:
+        bodies["second"] = body
+
+    @ctl.on.create(KEX.plural, id="third")
+    async def third(body: Any, retry: int, **_: Any) -> None:
+        bodies[f"third {retry}"] = body
+        if not retry:
+            raise ctl.TemporaryError("not yet", delay=10)
+
+    settings = quick()
+    settings.persistence.progress_storage = STORAGES[name]()
+    async with world.running(settings=settings):
+        await world.create()
+        await world.until(lambda: "third 1" in bodies)
+        await rest()
+        # A third round, whose records none of them has.
+        await world.patch({"spec": {"field": "later"}})
+        await rest()
+    retries = {
+        called: {key.rpartition("/")[2].rpartition(" ")[2]: record["retries"] for key, record in kept(body).items()}
+        for called, body in bodies.items()
+    }
+    assert retries == {
+        "first": {},
+        "second": {"first": 1, "second": 0, "third": 0},
+        "third 0": {"first": 1, "second": 1, "third": 0},
+        "third 1": {"first": 1, "second": 1, "third": 1},
+    }
+
+
 async def test_records_that_are_kept_elsewhere_are_not_shown_and_not_touched(world: World, calls: Calls) -> None:
     @ctl.on.create(KEX.plural, id="first")
     async def first(**_: Any) -> None: ...
