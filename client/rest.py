@@ -77,15 +77,18 @@ class Client:
         """Wait while more requests are on their way than keep the connections busy (four for each), at most so many seconds."""
         await self._sender.crowd.room(seconds)
 
-    def when_back(self, error: BaseException, callback: Callable[[], None]) -> Callable[[], None]:
+    def when_back(
+        self, error: BaseException, callback: Callable[[], None], trial: str | None = None
+    ) -> Callable[[], None]:
         """Have a callback called once when an outage that this error belongs to is over: the server answers, and lets us in.
 
         An error that concerns one request only, such as a refusal, belongs to none, and nothing is called. While somebody waits so,
         `GET /readyz` is asked once in one to two seconds, for all of them together; the calls are spread over a second, by chance. A
         server that is seen to answer from the first question on was not away, and nothing is called either. Call what is
-        given back to wait no longer.
+        given back to wait no longer. `trial` is the path of a cheap read that fails as long as the request does: while two of these or
+        more fail with 5xx of a server that says it is ready, one of them is asked as often, and its success counts as the return.
         """
-        return self._sender.outage.when_over(error, callback)
+        return self._sender.outage.when_over(error, callback, trial)
 
     async def sleep(self, seconds: float, error: BaseException | None) -> None:
         """Sleep so long after an error, or until `when_back` would call."""

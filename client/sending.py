@@ -127,9 +127,9 @@ class Sender:
                 ) from error
             raise
 
-    async def _probe(self) -> None:
+    async def _probe(self, path: str) -> None:
         """See whether the server answers and lets us in, whatever it says else. Raises what shows that it does not."""
-        call = Call("GET", "/readyz", timeout=PROBE_TIMEOUT, channel="renewal")
+        call = Call("GET", path, timeout=PROBE_TIMEOUT, channel="renewal")
         try:
             await self._exchange(Run(call, self._settings), _Refusals(same=self._settings.refused_retries))
         except APIError as error:

@@ -36,9 +36,6 @@ Channel = Literal["request", "watch", "renewal"]
 KEEPALIVE = 30.0
 """How long an idle connection is kept: shorter than servers (90 s) and load balancers (60 s) keep it."""
 
-SLOW_DIAL = 2.5
-"""After so many seconds without a connection it is looked whether there is an outage."""
-
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 10
 
@@ -89,6 +86,13 @@ class Stream:
         self.headers: Mapping[str, str] = response.headers
         self.cut = False
         """Whether the stream ended without the server's end mark: the last line may be incomplete."""
+        self._time = asyncio.get_running_loop().time
+        self.heard = self._time()
+        """When something has last come, in the loop's time."""
+
+    def cut_off(self) -> None:
+        """End it as a connection that breaks does."""
+        self._response.close()
 
     async def read(self, idle_timeout: float | None) -> bytes:
         """The rest, as far as it is read of a refusal. Raises as `chunk` does."""
@@ -116,6 +120,7 @@ class Stream:
         except _FAILURES:
             self.cut = True
             return b""
+        self.heard = self._time()
         self._metrics.bytes_received += len(chunk)
         return chunk
 
@@ -167,18 +172,11 @@ class _Connector(aiohttp.TCPConnector):
     async def _create_connection(self, *args: Any, **kwargs: Any) -> ResponseHandler:
         # The system repeats what gets no answer ever more rarely, at last once a minute: it is begun anew when an outage is over.
         async with asyncio.timeout(None) as dial:
-            forget: list[Callable[[], None]] = []
-
-            def wait() -> None:
-                forget.append(self._outage.when_over(None, lambda: dial.reschedule(0.0)))
-
-            timer = asyncio.get_running_loop().call_later(SLOW_DIAL, wait)
+            stop = self._outage.interrupt(dial)
             try:
                 return await super()._create_connection(*args, **kwargs)
             finally:
-                timer.cancel()
-                for each in forget:
-                    each()
+                stop()
 
     async def connect(self, *args: Any, **kwargs: Any) -> Connection:
         connection = await super().connect(*args, **kwargs)
@@ -235,8 +233,15 @@ class Transport:
         try:
             # A session of somebody else's has limits of its own.
             turns = self._turns if request.channel == "request" and access.session is None else _NO_LIMIT
-            async with asyncio.timeout(request.timeout), turns:
-                answer = await self._exchange(request, access, grant, sent)
+            async with asyncio.timeout(request.timeout) as limit, turns:
+                # A read that the server has swallowed does no harm when it is begun anew; what is a renewal has its own deadline.
+                is_read = request.method == "GET" and request.channel != "renewal"
+                stop = self._outage.interrupt(limit) if is_read else None
+                try:
+                    answer = await self._exchange(request, access, grant, sent)
+                finally:
+                    if stop is not None:
+                        stop()
         except BaseException as error:
             sent.hang_up()
             if isinstance(error, AnswerTooLarge):
@@ -260,13 +265,22 @@ class Transport:
         response: aiohttp.ClientResponse | None = None
         try:
             try:
-                async with asyncio.timeout(request.timeout):
-                    response = await self._begin(request, access, grant, sent)
+                async with asyncio.timeout(request.timeout) as limit:
+                    stop = self._outage.interrupt(limit)
+                    try:
+                        response = await self._begin(request, access, grant, sent)
+                    finally:
+                        stop()
             except _FAILURES as error:
                 self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
                 self._fail(error, request, access, sent)
             self._metrics.count(response.status, request.method, _parsed(access.server).authority, time() - began)
-            yield Stream(response, what, self._metrics)
+            stream = Stream(response, what, self._metrics)
+            self._outage.streams.add(stream)
+            try:
+                yield stream
+            finally:
+                self._outage.streams.discard(stream)
         finally:
             if response is not None:
                 response.close()

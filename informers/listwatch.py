@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from ..client.calls import query
 from ..client.errors import Expired
 from ..client.lists import ListOptions, ListPage
 from ..client.resources import Resource
@@ -110,5 +111,13 @@ class RestListWatch:
             yield stream
 
     def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
-        """As `Client.when_back`."""
-        return self._client.when_back(error, callback)
+        """As `Client.when_back`; a page of one object is what fails as long as all of them do."""
+        chosen = self._selection
+        one = ListOptions(
+            limit=1,
+            label_selector=chosen.label_selector,
+            field_selector=chosen.field_selector,
+            shard_selector=chosen.shard_selector,
+        )
+        trial = query(self._resource.get_url(namespace=chosen.namespace), one.params())
+        return self._client.when_back(error, callback, trial)

@@ -60,8 +60,7 @@ class Fleet:
     async def back(self, seconds: float = 5.0) -> float:
         """How long it takes until everything is followed."""
         began = now()
-        await until(lambda: not self.behind(), seconds)
-        assert self.sandbox.watchers >= len(self.informers)
+        await until(lambda: not self.behind() and self.sandbox.watchers >= len(self.informers), seconds)
         return now() - began
 
 
@@ -142,6 +141,79 @@ async def test_what_hangs_at_a_server_that_hangs_is_begun_anew_soon_after_its_en
         await asyncio.sleep(200)
         fleet.sandbox.faults.clear()
         await fleet.back(15.0)  # the requests in flight may take 10 s
+
+
+async def hang_everything(fleet: Fleet, seconds: float) -> None:
+    """Requests are taken and never answered, not after the return either; the connections stay as they are."""
+    fleet.sandbox.faults.cut_watches()
+    fleet.sandbox.faults.delay(36_000, times=None)
+    await asyncio.sleep(seconds)
+    fleet.sandbox.faults.clear()
+
+
+@pytest.mark.parametrize("seconds", [20, 70, 200, 600])
+async def test_requests_that_a_server_swallowed_are_begun_anew_at_its_return(seconds: float) -> None:
+    async with a_fleet() as fleet:
+        for _ in range(2):
+            await hang_everything(fleet, seconds)
+            await fleet.back(5.0)
+            await asyncio.sleep(120)
+
+
+async def test_streams_that_an_outage_has_silenced_are_opened_anew_at_its_end() -> None:
+    async with a_fleet() as fleet:
+        faults = fleet.sandbox.faults
+        faults.stall_watches()
+        hung = faults.delay(36_000, times=None)
+        reading = asyncio.create_task(fleet.clients[0].list(MAPS))
+        await asyncio.sleep(40)  # less than a stream may be silent
+        faults.rules.remove(hung)
+        async with asyncio.timeout(5.0):
+            await reading
+        maps = fleet.factories[0].informer(MAPS)
+        await fleet.clients[0].create(MAPS, {"metadata": {"name": "later"}}, "default")
+        await until(lambda: maps.lister.get("later", "default") is not None, 5.0)
+
+
+async def test_a_slow_list_of_a_server_that_answers_is_waited_for() -> None:
+    async with a_fleet(resources=[MAPS]) as fleet:
+        fleet.sandbox.log.clear()
+        fleet.sandbox.faults.delay(120, times=None, match=Match(path="/configmaps"))
+        await fleet.clients[0].list(MAPS)
+        asked = Counter(request.path for request in fleet.sandbox.log)
+        assert asked["/api/v1/configmaps"] == 1
+        assert asked["/readyz"] <= 120 / 10 + 1
+
+
+async def fail_all_resources(fleet: Fleet, seconds: float) -> None:
+    """As behind a proxy, or with a broken etcd: the server says that it is ready, and serves nothing."""
+    resources = Match(path="^/api")
+    fleet.sandbox.faults.answer(503, "ServiceUnavailable", times=None, match=resources)
+    fleet.sandbox.faults.cut_watches()
+    await asyncio.sleep(seconds)
+    fleet.sandbox.faults.clear()
+
+
+@pytest.mark.parametrize("seconds", [5, 70, 600])
+@pytest.mark.parametrize("kinds", [2, 8])
+async def test_all_watches_are_back_soon_when_a_ready_server_serves_resources_again(kinds: int, seconds: float) -> None:
+    async with a_fleet(resources=RESOURCES[:kinds]) as fleet:
+        for _ in range(2):
+            await fail_all_resources(fleet, seconds)
+            await fleet.back(5.0)
+            await asyncio.sleep(120)
+
+
+async def test_while_a_ready_server_serves_nothing_a_process_asks_rarely_whether_that_is_over() -> None:
+    async with a_fleet() as fleet:
+        fleet.sandbox.faults.answer(500, "InternalError", times=None, match=Match(path="^/api"))
+        fleet.sandbox.faults.cut_watches()
+        await asyncio.sleep(120)
+        fleet.sandbox.log.clear()
+        await asyncio.sleep(600)
+        limits = Counter(request.query.get("limit") == "1" for request in fleet.sandbox.log.select(Match(path="^/api")))
+        assert limits[True] <= 600, "one object once a second at most, for all watches together"
+        assert limits[False] <= 600 / 30 * 2 * len(fleet.informers)
 
 
 async def test_who_waits_for_a_connection_to_a_network_that_swallows_all_is_back_as_soon() -> None:
