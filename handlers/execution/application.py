@@ -217,8 +217,9 @@ class Writer:
         found = await self.read(base)
         if isinstance(exc, RequestError):
             await asyncio.sleep(BREATH)
-        if isinstance(exc, Invalid) and found is not None and found.resource_version == base.resource_version:
-            raise exc  # not for the version: the server will never take it
+        is_for_version = isinstance(exc, (Invalid, Conflict))
+        if is_for_version and found is not None and found.resource_version == base.resource_version:
+            raise exc  # nobody was faster: the server, or a webhook of it, will not take it
         return found
 
     async def _apply_part(

@@ -17,6 +17,7 @@ from ctl.handlers.declaration.registry import OperatorRegistry, set_default_regi
 from ctl.handlers.operator import Options, operator
 from ctl.handlers.settings import OperatorSettings
 from ctl.sandbox import LoggedRequest, Match, Sandbox, SandboxSettings
+from ctl.sandbox.faults import Rule
 
 Body = dict[str, Any]
 
@@ -213,6 +214,21 @@ class World:
     def own_patches(self, *, path: str = "", when: Callable[[LoggedRequest], bool] | None = None) -> Match:
         """A match for what operators write, for faults."""
         return Match(method="PATCH", path=path or None, user_agent="ctl/", when=when)
+
+    def outrun(self, match: Match, times: int | None) -> Rule:
+        """Let somebody else change the object before each of so many writes of operators, which is refused as a conflict then."""
+        changes: set[asyncio.Task[Body]] = set()
+
+        def also(request: LoggedRequest) -> bool:
+            if match(request):
+                change = {"metadata": {"annotations": {"turn": str(len(changes))}}}
+                changes.add(asyncio.get_running_loop().create_task(self.patch(change)))
+                return True
+            return False
+
+        rule = self.sandbox.faults.answer(409, "Conflict", match=self.own_patches(when=also), times=times)
+        rule.delay = 0.1
+        return rule
 
     @contextmanager
     def cut_after(self, writes: int, *, lost: bool) -> Iterator[asyncio.Event]:

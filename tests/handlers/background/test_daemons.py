@@ -469,7 +469,7 @@ async def test_fns_that_meet_a_conflict_are_not_lost(world: World) -> None:
 
     async with world.running():
         await world.create()
-        rule = world.sandbox.faults.answer(409, match=STATUS, times=VERSION_ATTEMPTS + 1)
+        rule = world.outrun(STATUS, times=VERSION_ATTEMPTS + 1)
         await world.until(lambda: world.get().get("status") == {"list": [1]})
         assert rule.hits == VERSION_ATTEMPTS + 1
 

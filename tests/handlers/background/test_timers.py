@@ -243,7 +243,7 @@ async def test_fns_that_meet_a_conflict_go_with_the_next_call(world: World, call
             patch.fns.append(add)
 
     async with world.running():
-        world.sandbox.faults.answer(409, match=STATUS, times=VERSION_ATTEMPTS)
+        world.outrun(STATUS, times=VERSION_ATTEMPTS)
         await world.create()
         await rest(15)
         assert world.get()["status"] == {"list": [1]}
