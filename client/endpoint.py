@@ -13,7 +13,7 @@ class TLS:
     """How the two sides prove themselves. Data is PEM text as bytes and wins over files, which are read when needed.
 
     Without a CA the system's certificates are trusted. `server_name` is expected in the server's certificate instead of
-    the host of the URL. With `insecure` nothing of the server is verified, also when a CA is given.
+    the host of the URL. With `insecure` nothing of the server is verified; a CA beside it raises ValueError, as client-go refuses it.
     """
 
     ca_file: Path | None = None
@@ -24,6 +24,12 @@ class TLS:
     key_data: bytes | None = None
     server_name: str | None = None
     insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if self.insecure and (self.ca_file or self.ca_data):
+            raise ValueError(
+                "An authority is given together with `insecure`: expected one of them. Leave the other one out."
+            )
 
 
 @dataclass(frozen=True, repr=False)

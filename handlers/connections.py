@@ -25,8 +25,8 @@ _PAIRS = {"CA": "ca", "certificate": "certificate", "private key": "private_key"
 class ConnectionInfo:
     """One endpoint with one set of credentials (Kopf's class, field by field).
 
-    Data is PEM, or base64 of PEM, as text or bytes; a path and data of one thing together raise ValueError. A naive
-    `expiration` is UTC. Of several the highest `priority` is used.
+    Data is PEM, or base64 of PEM, as text or bytes; a path and data of one thing together raise ValueError, and so does an
+    authority together with `insecure`. A naive `expiration` is UTC. Of several the highest `priority` is used.
     """
 
     server: str
@@ -52,6 +52,11 @@ class ConnectionInfo:
         if isinstance(insecure, str) and insecure:
             # Each text is true to Python, "false" as well.
             raise ValueError(f"`insecure` of {redacted(self.server)} is a text: expected True, False or None.")
+        if insecure and (self.ca_path or self.ca_data):
+            raise ValueError(
+                f"{redacted(self.server)} has an authority together with `insecure`: expected one of them, since nothing is verified by "
+                "the authority then. Leave `insecure` out, or ca_path and ca_data."
+            )
         for what, name in _PAIRS.items():
             if getattr(self, f"{name}_path") and getattr(self, f"{name}_data"):
                 raise ValueError(

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,8 +108,13 @@ async def test_a_server_that_is_not_trusted_is_one_message_and_not_retried(tmp_p
                 await ask(Access(server.url, tls, origin="context 'x'"))
             assert not caught.value.retriable
             assert "context 'x'" in str(caught.value)
-        assert await ask(Access(server.url, TLS(ca_data=OTHER.pem, insecure=True))) == "anonymous"
         assert await ask(Access(server.url, TLS(insecure=True))) == "anonymous"
+
+
+@pytest.mark.parametrize("authority", [{"ca_file": Path("ca.pem")}, {"ca_data": CA.pem}])
+def test_an_authority_that_nothing_is_verified_by_is_refused(authority: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="together with `insecure`"):
+        TLS(insecure=True, **authority)
 
 
 async def test_the_name_in_the_certificate(tmp_path: Path) -> None:

@@ -305,6 +305,13 @@ def test_a_text_says_nothing_about_what_is_secure(text: str) -> None:
         ctl.ConnectionInfo(server="https://x", insecure=text)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("authority", [{"ca_path": "/ca.pem"}, {"ca_data": "QUJD"}])
+def test_an_authority_and_insecure_together_are_refused(authority: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="an authority together with `insecure`"):
+        ctl.ConnectionInfo(server="https://x", insecure=True, **authority)  # type: ignore[arg-type]
+    assert ctl.ConnectionInfo(server="https://x", insecure=False, **authority).insecure is False  # type: ignore[arg-type]
+
+
 def test_a_server_without_a_scheme_is_https_where_there_is_anything_of_tls() -> None:
     assert as_access(ctl.ConnectionInfo(server="host:6443", ca_data="QUJD"), "login").server == "https://host:6443"
     assert as_access(ctl.ConnectionInfo(server="host:6443", insecure=True), "login").server == "https://host:6443"
