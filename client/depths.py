@@ -10,16 +10,23 @@ All of it takes time in proportion to the length of the JSON, whatever is in its
 """
 
 import re
+from functools import lru_cache
 
 LEVELS = 200
 """How many levels are left: the stack that the decoder shares may be used up to a half already."""
 # A string without an end, as in what is no JSON, reaches to the end of the data: else each quote in it would be tried as a beginning.
-_tokens = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL).finditer
+_tokens = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[{]+|[\]}]+', re.DOTALL).finditer
 _has_surrogates = re.compile(rb"\\u[dD][89a-fA-F]").search
 _escapes = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 _marks = re.compile(rb"cut(\d{1,8}):").findall
+
+
+@lru_cache(maxsize=2)
+def outline(raw: bytes) -> bytes:
+    """The copy of one object that `shallow` makes: once for all who look at that version."""
+    return shallow(raw)[0]
 
 
 def shallow(data: bytes) -> tuple[bytes, "Depths"]:
@@ -28,15 +35,16 @@ def shallow(data: bytes) -> tuple[bytes, "Depths"]:
     kept: list[bytes] = []
     level = cut = end = 0
     for token in _tokens(data):
-        if token[0] in {b"[", b"{"}:
-            level += 1
-            if level == LEVELS + 1:
-                cut = token.start()
-        elif token[0] in {b"]", b"}"}:
-            level -= 1
-            if level == LEVELS:
-                kept += data[end:cut], depths.put(data[cut : token.end()])
-                end = token.end()
+        start, stop = token.span()
+        if data[start] in b"[{":
+            if level <= LEVELS < level + stop - start:
+                cut = start + LEVELS - level
+            level += stop - start
+        elif data[start] in b"]}":
+            if level > LEVELS >= level - (stop - start):
+                stopped, end = end, start + level - LEVELS
+                kept += data[stopped:cut], depths.put(data[cut:end])
+            level -= stop - start
     return b"".join([*kept, data[end:]]), depths
 
 

@@ -151,3 +151,30 @@ def test_managed_fields_are_taken_off_what_is_deep() -> None:
     assert b"fieldsV1" not in kept
     assert kept.endswith(deep(5000)[-1000:])
     assert Object.from_raw(kept).metadata().labels == {"tricky": ""}
+
+
+def test_each_version_of_a_deep_object_is_cut_once_however_often_it_is_looked_at() -> None:
+    wide = b"[" * 1200 + b",".join([b"[]"] * (LARGE // 3)) + b"]" * 1200
+    obj = Object.from_raw(json.dumps(pod("deep", "7")).encode()[:-1] + b', "spec": ' + wide + b"}")
+    began = time.thread_time()
+    assert obj.metadata().labels == pod("deep", "7")["metadata"].get("labels")
+    assert obj.stub()["metadata"]["name"] == "deep"
+    for _ in range(20):
+        obj.metadata()
+        obj.stub()
+    looked = time.thread_time() - began
+    began = time.thread_time()
+    shallow(obj.raw)
+    assert looked < 5 * (time.thread_time() - began), "as it takes to cut it some times, not 40 times"
+
+
+@pytest.mark.parametrize("text", ['{"a":[[1,[2]],{"b":{}}],"c":[]}', '[[["x]]"]],[{"y":"{{"}]]', "[[1],[[2]],[[[3]]]]"])
+def test_what_is_cut_out_is_put_back_wherever_the_limit_meets_a_row_of_brackets(text: str) -> None:
+    for levels in range(LEVELS - 5, LEVELS + 3):
+        data = b'{"metadata":{"name":"x"},"x":' + b"[" * levels + text.encode() + b"]" * levels + b"}"
+        flat, depths = shallow(data)
+        assert depths.restore(flat) == data
+        nested, depth = json.loads(flat)["x"], 1
+        while isinstance(nested, list) and nested and isinstance(nested[0], list):
+            nested, depth = nested[0], depth + 1
+        assert depth <= LEVELS
