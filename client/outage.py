@@ -86,25 +86,7 @@ class Outage:
 
     def interrupt(self, limit: asyncio.Timeout) -> Callable[[], None]:
         """Let a timeout expire at the end of an outage that it waits through; call what is given back, inside of it, to have that no more."""
-        loop = asyncio.get_running_loop()
-
-        def expire() -> None:
-            if not limit.expired():
-                limit.reschedule(0.0)
-
-        def look() -> None:
-            nonlocal timer, forget
-            earlier, forget = forget, self.when_over(None, expire)
-            earlier()
-            timer = loop.call_later(LOOK_AGAIN, look)
-
-        def stop() -> None:
-            timer.cancel()
-            forget()
-
-        forget: Callable[[], None] = _nothing
-        timer = loop.call_later(SLOW, look)
-        return stop
+        return _Interruption(self, limit).stop
 
     async def sleep(self, seconds: float, error: BaseException | None) -> None:
         """Sleep so long after an error, or until an outage that it belongs to is over."""
@@ -197,6 +179,31 @@ class Outage:
         except Exception:  # whatever it is, a login handler's own error included: there is no answer
             return False
         return True
+
+
+class _Interruption:
+    """Looks whether there is an outage, now and then until it is stopped, and ends a timeout with it."""
+
+    __slots__ = ("_forget", "_limit", "_outage", "_timer")
+
+    def __init__(self, outage: Outage, limit: asyncio.Timeout) -> None:
+        self._outage = outage
+        self._limit = limit
+        self._forget: Callable[[], None] = _nothing
+        self._timer = asyncio.get_running_loop().call_later(SLOW, self._look)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        self._forget()
+
+    def _look(self) -> None:
+        earlier, self._forget = self._forget, self._outage.when_over(None, self._expire)
+        earlier()
+        self._timer = asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look)
+
+    def _expire(self) -> None:
+        if not self._limit.expired():
+            self._limit.reschedule(0.0)
 
 
 def _nothing() -> None:
