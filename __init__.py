@@ -13,40 +13,35 @@ from ._version import VERSION as __version__  # noqa: N811 - a constant by eithe
 if TYPE_CHECKING:
     from . import on
     from .cli.alias import install_as_kopf
-    from .client.access import load_access
+    from .client.config.access import load_access
     from .client.errors import AlreadyExists, APIError, Conflict, Forbidden, Invalid, NotFound, RequestError
     from .client.fence import NotLeading
     from .client.objects import Object
     from .client.resources import Key, Resource
     from .client.rest import Client
-    from .controller import conditions, finalizers, ownership, predicates, triggers
-    from .controller.builder import control as controller
-    from .controller.cached import CachedClient, Change, KeepsChanging, Written
-    from .controller.conditions import Condition
-    from .controller.context import Context
-    from .controller.gating.leadership import Leadership, LeadershipSettings
-    from .controller.gating.leases import LeaseRules
-    from .controller.manager import Manager, Stage
-    from .controller.ownership import OwnershipError
-    from .controller.reconciler import Attempt
-    from .controller.resolving import UnknownResource
-    from .controller.result import Result, TerminalError
-    from .controller.serve import Serving, serve
-    from .controller.sources import Channel, every
-    from .controller.term import StillWorking, end_process
-    from .handlers.authority import StillActing
-    from .handlers.background.stoppers import (
-        AsyncDaemonStopperChecker,
-        DaemonStopped,
-        DaemonStoppingReason,
-        SyncDaemonStopperChecker,
-    )
-    from .handlers.causation.causes import Reason
-    from .handlers.causation.diffs import Diff, DiffItem, DiffOperation
-    from .handlers.causation.fields import FieldPath, FieldSpec
-    from .handlers.causation.memos import Memo
-    from .handlers.causation.patch import Patch, PatchFn
-    from .handlers.causation.views import (
+    from .controller.api import conditions, finalizers, ownership
+    from .controller.api.client import CachedClient, Change, KeepsChanging, Written
+    from .controller.api.conditions import Condition
+    from .controller.api.ownership import OwnershipError
+    from .controller.api.resolve import UnknownResource
+    from .controller.building.builder import control as controller
+    from .controller.building.context import Context
+    from .controller.kernel import mappers as triggers
+    from .controller.kernel import predicates
+    from .controller.kernel.channel import Channel, every
+    from .controller.kernel.reconciler import Attempt
+    from .controller.kernel.result import Result, TerminalError
+    from .controller.leader.leadership import Leadership, LeadershipSettings
+    from .controller.leader.lease_rules import LeaseRules
+    from .controller.program.manager import Manager, Stage
+    from .controller.program.serve import Serving, serve
+    from .controller.program.term import StillWorking, end_process
+    from .handlers.causes.causes import Reason
+    from .handlers.causes.diffs import Diff, DiffItem, DiffOperation
+    from .handlers.causes.fields import FieldPath, FieldSpec
+    from .handlers.causes.memos import Memo
+    from .handlers.causes.patch import Patch, PatchFn
+    from .handlers.causes.views import (
         Annotations,
         Body,
         BodyEssence,
@@ -60,12 +55,16 @@ if TYPE_CHECKING:
         Spec,
         Status,
     )
-    from .handlers.connections import AiohttpSession, ConnectionInfo
+    from .handlers.daemons.stoppers import (
+        AsyncDaemonStopperChecker,
+        DaemonStopped,
+        DaemonStoppingReason,
+        SyncDaemonStopperChecker,
+    )
     from .handlers.declaration.criteria import ABSENT, PRESENT, all_, any_, none_, not_
     from .handlers.declaration.registry import OperatorRegistry, get_default_registry, set_default_registry
     from .handlers.declaration.specs import HandlerId, Operation
     from .handlers.declaration.targets import EVERYTHING
-    from .handlers.declared import declare
     from .handlers.errors import (
         AdmissionError,
         ErrorsMode,
@@ -78,7 +77,9 @@ if TYPE_CHECKING:
     from .handlers.execution import lifecycles
     from .handlers.execution.lifecycles import get_default_lifecycle, set_default_lifecycle
     from .handlers.execution.subhandlers import execute
-    from .handlers.hierarchies import (
+    from .handlers.indices import Index, Store
+    from .handlers.kopf.connections import AiohttpSession, ConnectionInfo
+    from .handlers.kopf.hierarchies import (
         adjust_namespace,
         adopt,
         append_owner_reference,
@@ -88,17 +89,18 @@ if TYPE_CHECKING:
         label,
         remove_owner_reference,
     )
-    from .handlers.indices import Index, Store
-    from .handlers.loggers import LocalObjectLogger, ObjectLogger, configure
-    from .handlers.logins import (
+    from .handlers.kopf.logins import (
         login_via_async_client,
         login_via_client,
         login_via_pykube,
         login_with_kubeconfig,
         login_with_service_account,
     )
-    from .handlers.operator import operator, run, run_tasks, spawn_tasks
-    from .handlers.posting import event, exception, info, warn
+    from .handlers.kopf.posting import event, exception, info, warn
+    from .handlers.loggers import LocalObjectLogger, ObjectLogger, configure
+    from .handlers.running.authority import StillActing
+    from .handlers.running.declared import declare
+    from .handlers.running.operator import operator, run, run_tasks, spawn_tasks
     from .handlers.settings import OperatorSettings
     from .handlers.storage.diffbase import (
         AnnotationsDiffBaseStorage,

@@ -12,40 +12,40 @@ EXPORTS: Final[Mapping[str, str]] = {
     name: module
     for module, names in {
         "cli.alias": "install_as_kopf",
-        "client.access": "load_access",
+        "client.config.access": "load_access",
         "client.errors": "APIError AlreadyExists Conflict Forbidden Invalid NotFound RequestError",
         "client.fence": "NotLeading",
         "client.objects": "Object",
         "client.resources": "Key Resource",
         "client.rest": "Client",
-        "controller.cached": "CachedClient Change KeepsChanging Written",
-        "controller.conditions": "Condition",
-        "controller.context": "Context",
-        "controller.gating.leadership": "Leadership LeadershipSettings",
-        "controller.gating.leases": "LeaseRules",
-        "controller.manager": "Manager Stage",
-        "controller.ownership": "OwnershipError",
-        "controller.reconciler": "Attempt",
-        "controller.resolving": "UnknownResource",
-        "controller.result": "Result TerminalError",
-        "controller.serve": "Serving serve",
-        "controller.sources": "Channel every",
-        "controller.term": "StillWorking end_process",
-        "handlers.declared": "declare",
+        "controller.api.client": "CachedClient Change KeepsChanging Written",
+        "controller.api.conditions": "Condition",
+        "controller.building.context": "Context",
+        "controller.leader.leadership": "Leadership LeadershipSettings",
+        "controller.leader.lease_rules": "LeaseRules",
+        "controller.program.manager": "Manager Stage",
+        "controller.api.ownership": "OwnershipError",
+        "controller.kernel.reconciler": "Attempt",
+        "controller.api.resolve": "UnknownResource",
+        "controller.kernel.result": "Result TerminalError",
+        "controller.program.serve": "Serving serve",
+        "controller.kernel.channel": "Channel every",
+        "controller.program.term": "StillWorking end_process",
+        "handlers.running.declared": "declare",
         "informers.factory": "Factory",
-        "handlers.background.stoppers": """
+        "handlers.daemons.stoppers": """
             AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker
         """,
-        "handlers.causation.causes": "Reason",
-        "handlers.causation.diffs": "Diff DiffItem DiffOperation",
-        "handlers.causation.fields": "FieldPath FieldSpec",
-        "handlers.causation.memos": "Memo",
-        "handlers.causation.patch": "Patch PatchFn",
-        "handlers.causation.views": """
+        "handlers.causes.causes": "Reason",
+        "handlers.causes.diffs": "Diff DiffItem DiffOperation",
+        "handlers.causes.fields": "FieldPath FieldSpec",
+        "handlers.causes.memos": "Memo",
+        "handlers.causes.patch": "Patch PatchFn",
+        "handlers.causes.views": """
             Annotations Body BodyEssence Labels Meta ObjectReference OwnerReference RawBody RawEvent RawEventType Spec Status
         """,
-        "handlers.authority": "StillActing",
-        "handlers.connections": "AiohttpSession ConnectionInfo",
+        "handlers.running.authority": "StillActing",
+        "handlers.kopf.connections": "AiohttpSession ConnectionInfo",
         "handlers.declaration.criteria": "ABSENT PRESENT all_ any_ none_ not_",
         "handlers.declaration.registry": "OperatorRegistry get_default_registry set_default_registry",
         "handlers.declaration.specs": "HandlerId Operation",
@@ -57,15 +57,15 @@ EXPORTS: Final[Mapping[str, str]] = {
         "handlers.execution.subhandlers": "execute",
         "handlers.indices": "Index Store",
         "handlers.loggers": "LocalObjectLogger ObjectLogger configure",
-        "handlers.hierarchies": """
+        "handlers.kopf.hierarchies": """
             adjust_namespace adopt append_owner_reference build_object_reference build_owner_reference harmonize_naming label
             remove_owner_reference
         """,
-        "handlers.logins": """
+        "handlers.kopf.logins": """
             login_via_async_client login_via_client login_via_pykube login_with_kubeconfig login_with_service_account
         """,
-        "handlers.operator": "operator run run_tasks spawn_tasks",
-        "handlers.posting": "event exception info warn",
+        "handlers.running.operator": "operator run run_tasks spawn_tasks",
+        "handlers.kopf.posting": "event exception info warn",
         "handlers.settings": "OperatorSettings",
         "handlers.storage.diffbase": """
             AnnotationsDiffBaseStorage DiffBaseStorage MultiDiffBaseStorage StatusDiffBaseStorage
@@ -83,14 +83,14 @@ EXPORTS: Final[Mapping[str, str]] = {
 """Public name -> the module that has it, relative to the package."""
 
 MODULES: Final[Mapping[str, str]] = {
-    "conditions": "controller.conditions",
+    "conditions": "controller.api.conditions",
     "controller": "controller",
-    "finalizers": "controller.finalizers",
+    "finalizers": "controller.api.finalizers",
     "lifecycles": "handlers.execution.lifecycles",
     "on": "on",
-    "ownership": "controller.ownership",
-    "predicates": "controller.predicates",
-    "triggers": "controller.triggers",
+    "ownership": "controller.api.ownership",
+    "predicates": "controller.kernel.predicates",
+    "triggers": "controller.kernel.mappers",
 }
 """Public names that are modules -> the module, relative to the package."""
 

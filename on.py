@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection
 from typing import Never, TypeVar, Unpack
 
-from .handlers.causation.causes import Activity, Reason
+from .handlers.causes.causes import Activity, Reason
 from .handlers.declaration.declaring import Decorator, HandlerFn, Kind, declare, declare_subhandler
 from .handlers.declaration.options import (
     ActivityOptions,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from ..controller.term import end_process
+from ..controller.program.term import end_process
 from ..runtime.tasks import left_behind
 
 PATIENCE = 1.0

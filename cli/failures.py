@@ -7,10 +7,10 @@ import click
 import msgspec
 
 from ..client.errors import AccessError, APIError, NoAccessError, RequestError, Unauthorized
-from ..controller.httpserver import AddressError
-from ..handlers.authority import StillActing
+from ..controller.http.server import AddressError
 from ..handlers.errors import LoginError
 from ..handlers.execution.activities import ActivityError
+from ..handlers.running.authority import StillActing
 from .exiting import last_resort
 
 

@@ -8,13 +8,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ..client.access import load_access
+from ..client.config.access import load_access
 from ..client.discovery import Discovery
 from ..client.errors import APIError, Forbidden, Invalid, LostAnswer, MethodNotAllowed, NotFound
 from ..client.objects import Object
 from ..client.resources import Resource
 from ..client.rest import Client, PatchKind
-from ..controller.finalizers import holds, removing
+from ..controller.api.finalizers import holds, removing
 from ..handlers.declaration.targets import Problem, Selector
 from ..handlers.settings import PersistenceSettings
 from .failures import Failure, explained

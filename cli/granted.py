@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ..client.rest import Client
-from ..controller.rights import REVIEWS
+from ..controller.api.access_review import REVIEWS
 from .needs import Right
 from .roles import Grant
 

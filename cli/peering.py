@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import click
 
-from ..client.access import load_access
+from ..client.config.access import load_access
 from ..client.discovery import Discovery
 from ..client.resources import Resource
 from ..client.rest import Client
-from ..controller.gating.peering_records import own_identity, write_records
-from ..controller.gating.peers import GROUPS, Peer, Spot, relevant
+from ..controller.peering.records import own_identity, write_records
+from ..controller.peering.rules import GROUPS, Peer, Spot, relevant
 from ..handlers.declaration.namespaces import exact_namespaces, match_namespaces
 from ..runtime import clock
 from .failures import Failure, explained

@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from ..client.access import load_access
+from ..client.config.access import load_access
 from ..client.resources import Resource
 from ..client.rest import Client
-from ..controller.gating.peers import CLUSTER_PLURAL, GROUPS, NAMESPACED_PLURAL, relevant
+from ..controller.peering.rules import CLUSTER_PLURAL, GROUPS, NAMESPACED_PLURAL, relevant
 from ..handlers.declaration.namespaces import exact_namespaces
 from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
-from ..handlers.declared import declared, is_bare
-from ..handlers.electing import lease_name
+from ..handlers.running.declared import declared, is_bare
+from ..handlers.running.electing import lease_name
 from .alias import install_as_kopf
 from .controls import CLIControls
 from .failures import Failure, explained

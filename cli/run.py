@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from ..client.access import load_access
+from ..client.config.access import load_access
 from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
 from ..handlers.declaration.survey import Survey
-from ..handlers.endpoints import parse_http
-from ..handlers.libraries import introduce
-from ..handlers.operator import operator
+from ..handlers.kopf.client_libraries import introduce
+from ..handlers.running.endpoints import parse_http
+from ..handlers.running.operator import operator
 from ..runtime.tasks import alone
 from .alias import install_as_kopf
 from .controls import CLIControls

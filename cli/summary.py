@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..client.access import HOME_CONFIG, load_access, read_kubeconfig
+from ..client.config.access import HOME_CONFIG, load_access, read_kubeconfig
+from ..client.config.incluster import is_in_cluster
 from ..client.errors import AccessError
-from ..client.incluster import is_in_cluster
-from ..handlers.causation.causes import Activity
+from ..handlers.causes.causes import Activity
 from ..handlers.declaration.registry import OperatorRegistry
 from ..handlers.declaration.survey import Survey
-from ..handlers.declared import declared, is_bare
-from ..handlers.endpoints import parse_http
+from ..handlers.running.declared import declared, is_bare
+from ..handlers.running.endpoints import parse_http
 
 MANY: Final = 10
 """So many names are shown; the others are counted."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from ..client.access import load_access
+from ..client.config.access import load_access
 from ..client.discovery import Discovery
 from ..client.errors import AccessError, APIError, RequestError
 from ..client.resources import Resource

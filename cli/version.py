@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from .._version import VERSION
-from ..client.access import load_access
+from ..client.config.access import load_access
 from ..client.errors import AccessError, APIError, RequestError
 from ..client.rest import Client
 from .loops import new_loop, run_in

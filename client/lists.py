@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from .depths import mended, shallow
+from .deep_json import mended, shallow
 from .errors import StreamBroken
 from .objects import Identity, Object
 

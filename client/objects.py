@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from .depths import mended, outline
+from .deep_json import mended, outline
 from .resources import Key
 
 

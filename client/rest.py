@@ -7,9 +7,8 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from .calls import JSON, Call, PatchKind, accepting, encode, is_create_repeatable, query
-from .depths import shallow
-from .endpoint import Access, AccessSource, GivenAccess
+from .config.endpoint import Access, AccessSource, GivenAccess
+from .deep_json import shallow
 from .errors import APIError, Expired, NotFound, RequestError, StreamBroken, is_outcome_unknown
 from .fence import Crossing, Fence
 from .lists import ListOptions, ListPage, decode_page
@@ -17,9 +16,10 @@ from .metrics import ClientMetrics
 from .objects import Object
 from .resources import Resource
 from .selectors import FieldRequirement
-from .sending import Sender
 from .settings import ClientSettings
 from .watch import WatchOptions, WatchStream
+from .wire.request import JSON, Call, PatchKind, accepting, encode, is_create_repeatable, query
+from .wire.sender import Sender
 
 __all__ = ["Client", "ListOptions", "ListPage", "PatchKind", "WatchOptions"]
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from .depths import mended, shallow
+from .deep_json import mended, shallow
 from .errors import AnswerTooLarge, APIError, StreamBroken, from_status
 from .objects import Object, decode_identified
 

@@ -8,13 +8,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .builder import Blueprint
+    from .building.builder import Blueprint
 
 
 class _Sentence(ModuleType):
     def __call__(self, resource: str) -> "Blueprint":
         """Begin the sentence with the resource whose objects are reconciled; see `builder`."""
-        from .builder import control
+        from .building.builder import control
 
         return control(resource)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from ctl.client.access import load_access
+from ctl.client.config.access import load_access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
 from ctl.client.rest import Client

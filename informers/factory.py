@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ..client.calls import WITHOUT_MANAGED_FIELDS
 from ..client.resources import Resource
 from ..client.rest import Client
+from ..client.wire.request import WITHOUT_MANAGED_FIELDS
 from ..runtime.metrics import Sample
 from .exposition import samples
 from .informer import Informer

@@ -14,19 +14,19 @@ from ..runtime.tasks import Tasks
 from .deltas import Delta
 from .indexers import IndexFunction
 from .lister import Lister
-from .listing import Listing
 from .listwatch import ListWatch, Selection
 from .metrics import ReflectorMetrics
 from .overlays import Name
+from .own_writes import Writes
 from .reader import Reader
 from .reflector import Reflector
+from .relist import Listing
 from .scope import Scope
 from .settings import InformerSettings
 from .state import State
 from .store import Store
 from .subscription import Subscription
 from .transform import Transform
-from .writes import Writes
 
 _WHOLE: Name = (None, "")
 """The name of no object: who waits for it waits for the copy as a whole."""

@@ -5,12 +5,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ..client.calls import query
 from ..client.errors import Expired
 from ..client.lists import ListOptions, ListPage
 from ..client.resources import Resource
 from ..client.rest import Client
 from ..client.watch import WatchEvent, WatchOptions
+from ..client.wire.request import query
 
 
 class EventStream(Protocol):

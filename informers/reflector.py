@@ -15,14 +15,14 @@ from ..client.objects import Object, version_order
 from ..client.watch import WatchEvent, WatchOptions
 from ..runtime import clock
 from .deltas import Delta
-from .lifecycle import Lifecycle, ListPage, Phase, Probe, StreamList, Wait, Watch
-from .listing import Listing
 from .listwatch import ListWatch
 from .metrics import ReflectorMetrics
+from .reflector_state import Lifecycle, ListPage, Phase, Probe, StreamList, Wait, Watch
+from .relist import Listing
 from .settings import InformerSettings
+from .stall_timer import Watchdog
 from .store import Store
 from .transform import Transform
-from .watchdog import Watchdog
 
 _logger = logging.getLogger("ctl.informers")
 LISTED = 100

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from .lifecycle import Phase
+from .reflector_state import Phase
 
 
 @dataclass(frozen=True, slots=True)

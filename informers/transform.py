@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ..client.depths import shallow
+from ..client.deep_json import shallow
 from ..client.objects import Object
 
 Transform = Callable[[Object], Object]

@@ -5,7 +5,7 @@ import pytest
 
 from ctl import on
 from ctl.client.resources import Resource
-from ctl.handlers.causation.causes import Activity, Reason
+from ctl.handlers.causes.causes import Activity, Reason
 from ctl.handlers.declaration.filters import PRESENT
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.declaration.specs import ActivitySpec, ChangingSpec, DaemonSpec, Spec, TimerSpec, WebhookSpec

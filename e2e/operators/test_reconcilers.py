@@ -16,13 +16,13 @@ from operators.cluster import Examples
 from operators.processes import ctl_command, running
 from targets import Target
 
-from ctl.client.access import load_access
+from ctl.client.config.access import load_access
 from ctl.client.errors import Conflict
 from ctl.client.rest import Client
-from ctl.controller.builder import control
-from ctl.controller.cached import CachedClient, KeepsChanging
-from ctl.controller.conditions import Condition, find
-from ctl.controller.context import Context
+from ctl.controller.api.client import CachedClient, KeepsChanging
+from ctl.controller.api.conditions import Condition, find
+from ctl.controller.building.builder import control
+from ctl.controller.building.context import Context
 from ctl.informers.factory import Factory
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "21-replica-set"

@@ -1,7 +1,7 @@
 import asyncio
 
 import ctl
-from ctl.client.access import load_access
+from ctl.client.config.access import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ..causation.fields import parse_field
+from ..causes.fields import parse_field
 from ..errors import HandlerSignatureError
 from .registry import OperatorRegistry, get_default_registry
 from .signatures import callable_id, describe, parameters_of, require_kwargs

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ...client.resources import Resource
-from ..causation.causes import ResourceCause
-from ..causation.fields import FieldPath
+from ..causes.causes import ResourceCause
+from ..causes.fields import FieldPath
 from .filters import match
 from .specs import ResourceSpec, Spec
 from .targets import Selector

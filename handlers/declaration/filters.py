@@ -7,8 +7,8 @@ All criteria of a handler are to be fulfilled. The cheap ones are asked first (l
 from collections.abc import Mapping
 from typing import Any
 
-from ..causation.causes import ChangingCause, ResourceCause
-from ..causation.fields import FieldPath, resolve
+from ..causes.causes import ChangingCause, ResourceCause
+from ..causes.fields import FieldPath, resolve
 from .criteria import ABSENT, MISSING, PRESENT, Kwargs, MetaFilterToken, all_, any_, fulfilled, match_meta, none_, not_
 from .specs import ChangingSpec, ResourceSpec
 

@@ -7,7 +7,7 @@ None is always the same as an option not given. Times are seconds.
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict
 
-from ..causation.fields import FieldSpec
+from ..causes.fields import FieldSpec
 from ..errors import ErrorsMode
 from .criteria import MetaFilter, MetaFilterFn, MetaFilterToken, WhenFilterFn
 from .specs import DelayFn, Operation

@@ -10,16 +10,8 @@ from typing import Literal, NamedTuple
 
 from ...client.objects import Object
 from ...client.resources import Resource
-from ..causation.causes import (
-    Activity,
-    ChangingCause,
-    IndexingCause,
-    Reason,
-    ResourceCause,
-    SpawningCause,
-    WatchingCause,
-)
-from ..causation.fields import FieldPath
+from ..causes.causes import Activity, ChangingCause, IndexingCause, Reason, ResourceCause, SpawningCause, WatchingCause
+from ..causes.fields import FieldPath
 from .criteria import match_meta
 from .families import Family, deduplicated
 from .filters import match, prematch

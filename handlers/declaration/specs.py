@@ -12,8 +12,8 @@ from functools import cached_property
 from types import MethodType
 from typing import Any, Literal, NewType, TypeAlias
 
-from ..causation.causes import Activity, Reason
-from ..causation.fields import FieldPath
+from ..causes.causes import Activity, Reason
+from ..causes.fields import FieldPath
 from ..errors import ErrorsMode
 from .criteria import Criterion, MetaCriterion, MetaFilter, WhenFilterFn, compile_meta
 from .targets import Selector

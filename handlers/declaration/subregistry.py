@@ -8,8 +8,8 @@ from contextvars import ContextVar
 
 import msgspec
 
-from ..causation.causes import ChangingCause
-from ..causation.current import current_cause
+from ..causes.causes import ChangingCause
+from ..causes.current import current_cause
 from .families import deduplicated
 from .filters import match
 from .specs import ChangingSpec, Spec

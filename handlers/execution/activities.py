@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...runtime import clock
-from ..causation.causes import Activity, ActivityCause
+from ..causes.causes import Activity, ActivityCause
 from ..declaration.registry import OperatorRegistry
 from ..declaration.specs import ActivitySpec
 from ..indices import Indices

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from ...controller.gating.tenure import Left, TenureOverError, only_while_held, tenure, until_held
+from ...controller.leader.lease_guard import Left, TenureOverError, only_while_held, tenure, until_held
 from ...runtime import clock
 from ...runtime.situation import situation
 from ...runtime.watchdog import Blame
-from ..causation.causes import Activity, ActivityCause, Cause, IndexingCause, ResourceCause
-from ..causation.current import current_cause
-from ..causation.plain import Unwritable, make_plain
+from ..causes.causes import Activity, ActivityCause, Cause, IndexingCause, ResourceCause
+from ..causes.current import current_cause
+from ..causes.plain import Unwritable, make_plain
 from ..declaration.specs import Spec
 from ..errors import ErrorsMode
 from ..settings import OperatorSettings

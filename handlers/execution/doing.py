@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from ...runtime.situation import Situation, identity, number
-from ..causation.causes import ActivityCause, Cause, ChangingCause, IndexingCause, ResourceCause, WatchingCause
+from ..causes.causes import ActivityCause, Cause, ChangingCause, IndexingCause, ResourceCause, WatchingCause
 from ..declaration.specs import DaemonSpec, Spec, TimerSpec
 from ..loggers import reference
 

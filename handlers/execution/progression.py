@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from ...runtime.clock import iso, parse
-from ..causation.causes import Reason
-from ..causation.patch import Patch, compose, lay_over
-from ..causation.views import Body
+from ..causes.causes import Reason
+from ..causes.patch import Patch, compose, lay_over
+from ..causes.views import Body
 from ..storage.progress import ProgressRecord, ProgressStorage
 from .outcomes import Outcome
 

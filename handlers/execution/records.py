@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..causation.patch import Patch, compose
-from ..causation.views import Body, BodyEssence
+from ..causes.patch import Patch, compose
+from ..causes.views import Body, BodyEssence
 from ..storage.baseline import Baseline, Known
 from ..storage.outside import OutsideProgressStorage
 from .progression import Progression

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from ...runtime import clock
-from ..causation.causes import ChangingCause
-from ..causation.patch import Patch, compose
-from ..causation.views import Body
+from ..causes.causes import ChangingCause
+from ..causes.patch import Patch, compose
+from ..causes.views import Body
 from ..declaration.declaring import Kind, declare_subhandler
 from ..declaration.options import RegisterOptions
 from ..declaration.registry import OperatorRegistry

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from ...client.objects import BOOKKEEPING, Object
-from ..causation.causes import Reason
-from ..causation.fields import FieldPath
-from ..causation.patch import Patch, compose
-from ..causation.views import Body, BodyEssence
+from ..causes.causes import Reason
+from ..causes.fields import FieldPath
+from ..causes.patch import Patch, compose
+from ..causes.views import Body, BodyEssence
 from .diffbase import DiffBaseStorage, MultiDiffBaseStorage, StatusDiffBaseStorage
 from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
 from .progress import MultiProgressStorage, ProgressStorage, StatusProgressStorage

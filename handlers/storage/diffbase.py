@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ...client.patches import copy
-from ..causation.fields import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
-from ..causation.patch import Patch
-from ..causation.views import Body, BodyEssence
+from ..causes.fields import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
+from ..causes.patch import Patch
+from ..causes.views import Body, BodyEssence
 from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
 
 _SYSTEM = frozenset({"apiVersion", "kind", "metadata", "status"})

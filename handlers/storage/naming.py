@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...runtime.texts import cut
-from ..causation.patch import Patch
-from ..causation.views import Body, BodyEssence
+from ..causes.patch import Patch
+from ..causes.views import Body, BodyEssence
 
 DEFAULT_PREFIX = "kopf.zalando.org"
 LONGEST_PREFIX = 253 - 64

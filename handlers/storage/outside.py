@@ -14,8 +14,8 @@ from ...client.errors import NotFound
 from ...client.lists import ListOptions
 from ...client.resources import Resource
 from ...client.rest import Client
-from ..causation.patch import Patch
-from ..causation.views import Body, BodyEssence
+from ..causes.patch import Patch
+from ..causes.views import Body, BodyEssence
 from .naming import StoredStateError
 from .progress import MultiProgressStorage, ProgressRecord, ProgressStorage
 

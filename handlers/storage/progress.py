@@ -9,9 +9,9 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, TypedDict
 
-from ..causation.fields import FieldPath, FieldSpec, ensure, remove, resolve
-from ..causation.patch import Patch
-from ..causation.views import Body, BodyEssence
+from ..causes.fields import FieldPath, FieldSpec, ensure, remove, resolve
+from ..causes.patch import Patch
+from ..causes.views import Body, BodyEssence
 from .diffbase import named_field
 from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ...runtime.texts import cut
-from ..causation.views import BodyEssence
+from ..causes.views import BodyEssence
 
 SEAL = "blake2b:"
 """How a sealed value begins. No value of `data` does: those are base64."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ..causation.fields import FieldPath, ensure, remove, resolve
-from ..causation.patch import Patch
+from ..causes.fields import FieldPath, ensure, remove, resolve
+from ..causes.patch import Patch
 from .naming import annotations_of
 
 ANNOTATIONS_LIMIT = 256 * 1024

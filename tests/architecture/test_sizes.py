@@ -12,10 +12,10 @@ PARAMETERS = 6
 
 GIVEN_SIGNATURES = {
     "client.rest": {"create", "delete", "patch", "replace", "request"},
-    "handlers.connections": {"__init__"},
+    "handlers.kopf.connections": {"__init__"},
     "handlers.execution.subhandlers": {"execute"},
     "handlers.loggers": {"configure"},
-    "handlers.operator": {"operator", "run", "spawn_tasks"},
+    "handlers.running.operator": {"operator", "run", "spawn_tasks"},
     "handlers.storage.progress": {"__init__"},
 }
 """Functions whose parameters are given from outside: the API's verbs, and what unmodified operators call."""

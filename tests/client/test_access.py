@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ctl.client.access import load_access
-from ctl.client.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from ctl.client.endpoint import Access, Constant
+from ctl.client.config.access import load_access
+from ctl.client.config.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
+from ctl.client.config.endpoint import Access, Constant
+from ctl.client.config.incluster import incluster_access
 from ctl.client.errors import AccessError
-from ctl.client.incluster import incluster_access
 from ctl.client.rest import Client
 
 from .wireserver import PODS, QUICK

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import pytest
 
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.errors import AnswerTooLarge, Forbidden, LostAnswer, RequestError
 from ctl.client.rest import Client
 from ctl.client.watch import WatchOptions
 from ctl.informers.factory import Factory
-from ctl.informers.lifecycle import Phase
+from ctl.informers.reflector_state import Phase
 
 from .wireserver import PODS, QUICK, Behaviour, Seen, Wire, pod, replies, serving, status
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ctl.client.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from ctl.client.endpoint import Access, Constant, Credentials, Grant
+from ctl.client.config.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
+from ctl.client.config.endpoint import Access, Constant, Credentials, Grant
+from ctl.client.config.plugins import Plugin
 from ctl.client.errors import AccessError, Unauthorized
-from ctl.client.plugins import Plugin
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.runtime import clock
@@ -388,7 +388,7 @@ def test_a_plugin_has_nothing_to_read_unless_it_may_ask_people(tmp_path: Path) -
     """The process that runs it has an input that never ends."""
     program(tmp_path, "sys.stdin.read()", f"print({credential(token='one')!r})")
     code = (
-        "import asyncio, pathlib; from ctl.client.access import load_access; "
+        "import asyncio, pathlib; from ctl.client.config.access import load_access; "
         "print(asyncio.run(load_access('config').credentials.grant(period=60)).headers)"
     )
     for mode in ("", ", interactiveMode: Never", ", interactiveMode: IfAvailable"):
@@ -411,7 +411,7 @@ def test_a_plugin_may_ask_people_at_a_terminal_unless_it_is_told_never_to(tmp_pa
         f"print({credential(token='T')!r}.replace('T', f'{{asks}}-{{answer}}'))",
     )
     code = (
-        "import asyncio; from ctl.client.access import load_access; "
+        "import asyncio; from ctl.client.config.access import load_access; "
         "print(asyncio.run(load_access('config').credentials.grant(period=60)).headers)"
     )
     for mode, expected in (("Always", "True-yes"), ("IfAvailable", "True-yes"), ("Never", "False-")):
@@ -525,7 +525,7 @@ def test_secrets_do_not_show() -> None:
 
 
 def test_the_library_for_plugins_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, ctl.client.rest, ctl.client.access; print('kubernetes_asyncio' in sys.modules)"
+    code = "import sys, ctl.client.rest, ctl.client.config.access; print('kubernetes_asyncio' in sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=dict(os.environ)
     )

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from ctl.client.config.endpoint import Access
 from ctl.client.discovery import Discovery
-from ctl.client.endpoint import Access
 from ctl.client.errors import APIError, RequestError
 from ctl.client.resources import Resource
 from ctl.client.rest import Client

@@ -7,7 +7,7 @@ import pytest
 
 from ctl.client import errors
 from ctl.client.errors import APIError, LostAnswer, RequestError, from_status, is_outcome_unknown, is_retriable
-from ctl.client.retries import parse_retry_after
+from ctl.client.wire.retries import parse_retry_after
 
 from .wireserver import status
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ctl.client.endpoint import Access, Grant
+from ctl.client.config.endpoint import Access, Grant
 from ctl.client.errors import Conflict, LostAnswer, NotFound
 from ctl.client.fence import NotLeading
 from ctl.client.resources import Resource

@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.calls import PatchKind
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.errors import (
     AlreadyExists,
     InternalError,
@@ -13,6 +12,7 @@ from ctl.client.errors import (
     RequestError,
 )
 from ctl.client.rest import Client
+from ctl.client.wire.request import PatchKind
 
 from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, status, talking
 

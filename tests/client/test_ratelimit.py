@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.client.ratelimit import Bucket
+from ctl.client.wire.ratelimit import Bucket
 
 
 def test_a_burst_then_the_rate() -> None:

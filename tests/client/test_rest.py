@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.client.calls import WITHOUT_MANAGED_FIELDS
-from ctl.client.endpoint import Access, Constant
+from ctl.client.config.endpoint import Access, Constant
 from ctl.client.errors import (
     AccessError,
     AlreadyExists,
@@ -26,6 +25,7 @@ from ctl.client.lists import ListOptions
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.watch import WatchOptions
+from ctl.client.wire.request import WITHOUT_MANAGED_FIELDS
 
 from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving, status, talking
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from ctl.client.access import load_access
+from ctl.client.config.access import load_access
 from ctl.client.errors import Unauthorized
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.controller.gating.leadership import Leadership, LeadershipSettings
+from ctl.controller.leader.leadership import Leadership, LeadershipSettings
 from ctl.informers.factory import Factory
-from ctl.informers.lifecycle import Phase
+from ctl.informers.reflector_state import Phase
 from ctl.runtime import clock
 from ctl.sandbox import Match, Sandbox, SandboxSettings
 
@@ -183,7 +183,9 @@ async def test_a_kubeconfig_that_cannot_be_used_for_a_while_is_told_of_once(
             write(path, sandbox.url, "new")
             await process.works(5, "third")
     told = [
-        record for record in caplog.records if record.name == "ctl.client.access" and record.levelno >= logging.WARNING
+        record
+        for record in caplog.records
+        if record.name == "ctl.client.config.access" and record.levelno >= logging.WARNING
     ]
     assert len(told) == 1
     assert "old" not in told[0].getMessage().replace("older", "")

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ctl.client.access import load_access
-from ctl.client.endpoint import TLS, Access, Constant, Grant
+from ctl.client.config.access import load_access
+from ctl.client.config.endpoint import TLS, Access, Constant, Grant
 from ctl.client.errors import AccessError, RequestError, Unauthorized
 from ctl.client.rest import Client
 

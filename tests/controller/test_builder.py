@@ -10,12 +10,14 @@ import pytest
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
-from ctl.controller import ownership, predicates, triggers
-from ctl.controller.builder import Assembly, control
-from ctl.controller.built import BuiltController
-from ctl.controller.context import Context
-from ctl.controller.resolving import UnknownResource
-from ctl.controller.result import Result
+from ctl.controller.api import ownership
+from ctl.controller.api.resolve import UnknownResource
+from ctl.controller.building.builder import Assembly, control
+from ctl.controller.building.built import BuiltController
+from ctl.controller.building.context import Context
+from ctl.controller.kernel import mappers as triggers
+from ctl.controller.kernel import predicates
+from ctl.controller.kernel.result import Result
 from ctl.informers.factory import Factory
 from ctl.sandbox import Sandbox
 

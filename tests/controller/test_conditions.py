@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.controller import conditions
-from ctl.controller.conditions import Condition, find, is_true, merged, timeless, without
+from ctl.controller.api import conditions
+from ctl.controller.api.conditions import Condition, find, is_true, merged, timeless, without
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

@@ -8,12 +8,13 @@ import pytest
 
 from ctl.client.objects import Object
 from ctl.client.resources import Key
-from ctl.controller import predicates, triggers
-from ctl.controller.controller import Controller
-from ctl.controller.gating.valve import Valve
-from ctl.controller.reconciler import Attempt
-from ctl.controller.result import Result, TerminalError
-from ctl.controller.watching import REPLAY_CHUNK
+from ctl.controller.kernel import mappers as triggers
+from ctl.controller.kernel import predicates
+from ctl.controller.kernel.controller import Controller
+from ctl.controller.kernel.reconciler import Attempt
+from ctl.controller.kernel.result import Result, TerminalError
+from ctl.controller.kernel.source import REPLAY_CHUNK
+from ctl.controller.leader.valve import Valve
 from ctl.informers.deltas import Delta
 from ctl.workqueue import Exponential, RateLimitingQueue
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ctl.client.objects import Object
 from ctl.client.patches import is_same, merge_patch
-from ctl.controller.desired import Remembered, changed, guarded, joins_lists, lost, missing
+from ctl.controller.api.desired import Remembered, changed, guarded, joins_lists, lost, missing
 
 REF = {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "1"}
 OTHER = {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "2"}

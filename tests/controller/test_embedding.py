@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.gating.leadership import LeadershipSettings
-from ctl.controller.gating.leases import LeaseRules
-from ctl.controller.serve import Serving, serve
+from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.lease_rules import LeaseRules
+from ctl.controller.program.serve import Serving, serve
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.sandbox import Match, Sandbox
 

@@ -5,7 +5,7 @@ import jsonpatch
 import pytest
 
 from ctl.client.objects import Object
-from ctl.controller import finalizers
+from ctl.controller.api import finalizers
 
 Make = Callable[..., Object]
 OURS = "kopf.dev/ours"

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from ctl.controller.httpserver import ANSWER_PATIENCE, CONNECTIONS, REQUEST_PATIENCE, Answer, HTTPServer, Request
+from ctl.controller.http.server import ANSWER_PATIENCE, CONNECTIONS, REQUEST_PATIENCE, Answer, HTTPServer, Request
 
 pytestmark = pytest.mark.virtual_time
 

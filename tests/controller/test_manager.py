@@ -3,7 +3,7 @@ import contextlib
 
 import pytest
 
-from ctl.controller.manager import Manager, Stage, StopError
+from ctl.controller.program.manager import Manager, Stage, StopError
 
 pytestmark = pytest.mark.virtual_time
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.client.objects import Object
-from ctl.controller import ownership
+from ctl.controller.api import ownership
 
 OWNER: dict[str, Any] = {
     "apiVersion": "kopf.dev/v1",

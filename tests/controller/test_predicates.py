@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ctl.client.objects import Object
-from ctl.controller import predicates as p
+from ctl.controller.kernel import predicates as p
 from ctl.informers.deltas import Delta, DeltaKind
 
 Make = Callable[..., Object]

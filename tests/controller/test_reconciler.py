@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from ctl.controller.notes import REMEMBERED, Failure, Notes
-from ctl.controller.reconciler import ADDED, Attempt, Reason, as_function
-from ctl.controller.result import Result
+from ctl.controller.kernel.notes import REMEMBERED, Failure, Notes
+from ctl.controller.kernel.reconciler import ADDED, Attempt, Reason, as_function
+from ctl.controller.kernel.result import Result
 
 ATTEMPT = Attempt("key", 1)
 

@@ -7,11 +7,11 @@ import pytest
 from ctl.client.errors import Conflict
 from ctl.client.objects import Object
 from ctl.client.rest import Client, PatchKind
-from ctl.controller.builder import control
-from ctl.controller.cached import CachedClient
+from ctl.controller.api.client import CachedClient
+from ctl.controller.building.builder import control
 from ctl.sandbox import Match, Sandbox
 
-from .test_cached import CONFIGMAPS, KEY, Controllers, a_config, a_set, cached, controllers, nothing, sandbox
+from .test_client import CONFIGMAPS, KEY, Controllers, a_config, a_set, cached, controllers, nothing, sandbox
 
 __all__ = ["cached", "controllers", "sandbox"]
 

@@ -5,8 +5,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from ctl.controller.controller import Controller
-from ctl.controller.gating.valve import Valve
+from ctl.controller.kernel.controller import Controller
+from ctl.controller.leader.valve import Valve
 
 pytestmark = pytest.mark.virtual_time
 

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.context import Context
-from ctl.controller.gating.leadership import LeadershipSettings
-from ctl.controller.gating.leases import LeaseRules
-from ctl.controller.httpserver import AddressTaken
-from ctl.controller.resolving import UnknownResource
-from ctl.controller.serve import Serving, serve
-from ctl.controller.term import StillWorking
+from ctl.controller.api.resolve import UnknownResource
+from ctl.controller.building.context import Context
+from ctl.controller.http.server import AddressTaken
+from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.lease_rules import LeaseRules
+from ctl.controller.program.serve import Serving, serve
+from ctl.controller.program.term import StillWorking
 from ctl.sandbox import Match, Sandbox
 
 from ..handlers.pages import Site

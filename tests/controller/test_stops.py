@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.controller.gating.leadership import LeadershipSettings
-from ctl.controller.gating.leases import LeaseRules
-from ctl.controller.serve import serve
+from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.lease_rules import LeaseRules
+from ctl.controller.program.serve import serve
 from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time

@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.gating.leadership import LeadershipSettings
-from ctl.controller.gating.leases import LeaseRules
-from ctl.controller.gating.threads import LoopThread
-from ctl.controller.serve import Serving, serve
-from ctl.controller.term import StillWorking, resort_to
+from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.lease_rules import LeaseRules
+from ctl.controller.leader.thread import LoopThread
+from ctl.controller.program.serve import Serving, serve
+from ctl.controller.program.term import StillWorking, resort_to
 from ctl.sandbox import Match, Sandbox
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
@@ -132,7 +132,7 @@ async def test_the_last_resort_comes_once() -> None:
 
 BLOCKED = """
 import logging, threading, time
-from ctl.controller.term import end_process
+from ctl.controller.program.term import end_process
 
 logging.basicConfig()
 for handler in logging.getLogger().handlers:

@@ -9,14 +9,14 @@ import pytest
 
 from ctl.client.objects import Object
 from ctl.client.resources import Key
-from ctl.controller import triggers
-from ctl.controller.asked import Asked
-from ctl.controller.controller import Controller
-from ctl.controller.gating.gates import AllOf, Copy
-from ctl.controller.gating.valve import Valve
-from ctl.controller.reconciler import Attempt, Reason
-from ctl.controller.result import Result
-from ctl.controller.sources import Channel
+from ctl.controller.kernel import mappers as triggers
+from ctl.controller.kernel.asked import Asked
+from ctl.controller.kernel.channel import Channel
+from ctl.controller.kernel.controller import Controller
+from ctl.controller.kernel.reconciler import Attempt, Reason
+from ctl.controller.kernel.result import Result
+from ctl.controller.leader.gates import AllOf, Copy
+from ctl.controller.leader.valve import Valve
 
 from .conftest import Feed
 

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from ctl.cli.finalizers import End, Held, _free
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
-from ctl.controller.cached import CachedClient
-from ctl.controller.gating.lease import LEASES, LeaseName, LeaseObject
-from ctl.controller.gating.leases import Record
-from ctl.controller.gating.peering import Peering
-from ctl.controller.gating.peers import PeeringOptions, Rank
+from ctl.controller.api.client import CachedClient
+from ctl.controller.leader.lease_client import LEASES, LeaseName, LeaseObject
+from ctl.controller.leader.lease_rules import Record
+from ctl.controller.peering.gate import Peering
+from ctl.controller.peering.rules import PeeringOptions, Rank
 from ctl.informers.factory import Factory
 from ctl.runtime import clock
 from ctl.sandbox import Sandbox
 
 from ..handlers.weather import Asked, Fate, Weather, a_weather
-from .gating.test_peering import CLUSTER, crd
+from .peering.test_gate import CLUSTER, crd
 
 pytestmark = pytest.mark.virtual_time
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.barrier import Barrier
+from ctl.handlers.indexing.barrier import Barrier
 
 
 def barrier(*, needed: bool = True) -> tuple[Barrier[str], list[str]]:

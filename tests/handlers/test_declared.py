@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
-from ctl.handlers.declared import declared
+from ctl.handlers.running.declared import declared
 from ctl.workqueue import Exponential
 
 from .pages import Site

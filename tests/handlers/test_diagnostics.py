@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 import ctl
-from ctl.controller.httpserver import AddressTaken
-from ctl.handlers.backlog import LIMIT
+from ctl.controller.http.server import AddressTaken
+from ctl.handlers.indexing.event_buffer import LIMIT
 from ctl.sandbox import Match
 
 from .pages import Site
@@ -124,8 +124,8 @@ async def test_the_default_port_is_taken_after_startup_and_only_if_it_is_free(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr("ctl.controller.addresses.PORT", port)
-        monkeypatch.setattr("ctl.handlers.diagnostics.is_in_cluster", lambda: True)
+        monkeypatch.setattr("ctl.controller.http.addresses.PORT", port)
+        monkeypatch.setattr("ctl.handlers.running.diagnostics.is_in_cluster", lambda: True)
         with caplog.at_level(logging.WARNING):
             async with world.running(http="auto"):
                 pass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctl.handlers.endpoints import Address, Probe, Site, parse_http, parse_liveness, plan
+from ctl.handlers.running.endpoints import Address, Probe, Site, parse_http, parse_liveness, plan
 
 AUTO = Address("", 8080, explicit=False)
 

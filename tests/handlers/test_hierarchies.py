@@ -8,12 +8,12 @@ import kubernetes_asyncio
 import pytest
 
 from ctl.client.resources import Resource
-from ctl.handlers import hierarchies as h
-from ctl.handlers.causation.causes import Activity, ActivityCause, SpawningCause
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body
+from ctl.handlers.causes.causes import Activity, ActivityCause, SpawningCause
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body
+from ctl.handlers.kopf import hierarchies as h
 
-from .causes import handling
+from .handling import handling
 
 OWNER = Body(
     {

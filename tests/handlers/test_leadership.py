@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
-from ctl.controller.gating.election import LEASES
-from ctl.handlers.authority import StillActing
+from ctl.controller.leader.election import LEASES
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.execution.activities import ActivityError
+from ctl.handlers.running.authority import StillActing
 from ctl.runtime import clock
 from ctl.runtime.clock import iso
 

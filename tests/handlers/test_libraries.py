@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import ctl
-from ctl.handlers import libraries
+from ctl.handlers.kopf import client_libraries as libraries
 
 LIBRARIES = [kubernetes, kubernetes_asyncio]
 

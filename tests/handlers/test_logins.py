@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import ctl
-from ctl.handlers.connections import as_access
+from ctl.handlers.kopf.connections import as_access
 
 from .world import KEX, Calls, World
 

@@ -9,7 +9,7 @@ import pytest
 import ctl
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
-from ctl.handlers import namespaces
+from ctl.handlers.running import namespaces
 
 from .test_posting import deny
 from .world import GLOBAL, KEX, Calls, World, quick, rest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.handlers.causation.views import Body
+from ctl.handlers.causes.views import Body
 from ctl.handlers.settings import OperatorSettings, PersistenceSettings
 from ctl.sandbox import LoggedRequest
 

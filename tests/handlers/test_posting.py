@@ -10,7 +10,7 @@ import pytest
 
 import ctl
 from ctl.client.resources import Resource
-from ctl.handlers import posting
+from ctl.handlers.kopf import posting
 from ctl.sandbox import LoggedRequest, Match, reviews
 
 from .world import GLOBAL, KEX, Calls, World, quick, rest

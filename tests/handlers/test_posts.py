@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.controller.posts import LONGEST_MESSAGE, Post, Reporter, build_event, cut_message
-from ctl.handlers.causation.views import Body
-from ctl.handlers.posts import describe_error, posts_about, type_of_level
+from ctl.controller.events.event import LONGEST_MESSAGE, Post, Reporter, build_event, cut_message
+from ctl.handlers.causes.views import Body
+from ctl.handlers.kopf.posts import describe_error, posts_about, type_of_level
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RAW = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}}

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 import ctl
-from ctl.controller.httpserver import AddressTaken
-from ctl.handlers.probing import KEEP_SECONDS
+from ctl.controller.http.server import AddressTaken
+from ctl.handlers.kopf.probing import KEEP_SECONDS
 
 from ..ports import free_port
 from .world import Calls, World

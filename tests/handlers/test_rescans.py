@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access, Grant
+from ctl.client.config.endpoint import Access, Grant
 from ctl.client.errors import AccessError
 from ctl.sandbox import Match, SandboxSettings
 

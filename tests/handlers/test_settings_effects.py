@@ -18,8 +18,8 @@ import pytest
 import ctl
 from ctl.client.resources import Resource
 from ctl.client.settings import ClientSettings
+from ctl.handlers.running.tuning import client_settings, informer_settings
 from ctl.handlers.settings import OperatorSettings
-from ctl.handlers.tuning import client_settings, informer_settings
 from ctl.sandbox import LoggedRequest, Match
 
 from .world import KEX, LAST, Calls, World, quick, rest
@@ -340,7 +340,7 @@ async def test_peering_follows_where_the_operator_works(world: World, namespaced
 def test_a_process_that_does_not_end_is_killed() -> None:
     program = textwrap.dedent("""
         import asyncio, os, signal, threading, time
-        from ctl.handlers.stopping import Wish
+        from ctl.handlers.running.stopping import Wish
 
         async def main():
             wish = Wish(None, lambda: 0.1)

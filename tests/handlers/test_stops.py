@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
-from ctl.controller.gating.leadership import LeadershipSettings
-from ctl.controller.serve import serve
+from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.program.serve import serve
 from ctl.handlers.execution.activities import ActivityError
 from ctl.sandbox import Match
 

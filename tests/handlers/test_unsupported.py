@@ -4,7 +4,7 @@ import pytest
 
 from ctl import on
 from ctl.handlers.declaration.registry import OperatorRegistry
-from ctl.handlers.operator import operator
+from ctl.handlers.running.operator import operator
 
 
 async def test_an_unknown_option_is_named_with_those_that_are_known() -> None:

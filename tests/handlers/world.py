@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
 from ctl.handlers.declaration.registry import OperatorRegistry, set_default_registry
-from ctl.handlers.operator import Options, operator
+from ctl.handlers.running.operator import Options, operator
 from ctl.handlers.settings import OperatorSettings
 from ctl.sandbox import LoggedRequest, Match, Sandbox, SandboxSettings
 from ctl.sandbox.faults import Rule

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
@@ -19,7 +19,7 @@ from ctl.client.settings import ClientSettings
 from ctl.informers.deltas import Delta, DeltaKind, collapse
 from ctl.informers.factory import Factory
 from ctl.informers.informer import Informer
-from ctl.informers.lifecycle import Phase
+from ctl.informers.reflector_state import Phase
 from ctl.informers.settings import InformerSettings
 from ctl.runtime import clock
 from ctl.sandbox import Match, Sandbox, SandboxSettings

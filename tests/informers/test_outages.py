@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ctl.client.endpoint import Access
+from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.informers.factory import Factory
 from ctl.informers.informer import Informer
-from ctl.informers.lifecycle import Phase
+from ctl.informers.reflector_state import Phase
 from ctl.runtime import clock
 from ctl.sandbox import LoggedRequest, Match, Sandbox, SandboxSettings
 

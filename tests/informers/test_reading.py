@@ -18,12 +18,12 @@ from ctl.informers.cadence import Cadence
 from ctl.informers.copies import Copies
 from ctl.informers.indexers import Indexer, by_label, by_namespace, by_owner
 from ctl.informers.lister import Lister
-from ctl.informers.listing import Listing
 from ctl.informers.listwatch import Selection
+from ctl.informers.relist import Listing
 from ctl.informers.scope import Scope
 from ctl.informers.settings import InformerSettings
+from ctl.informers.stall_timer import Watchdog
 from ctl.informers.store import Store
-from ctl.informers.watchdog import Watchdog
 
 
 def thing(name: str, namespace: str | None = "ns", version: int = 1, **extra: Any) -> Object:

@@ -9,7 +9,7 @@ from ctl.client.resources import Key
 from ctl.client.watch import WatchEvent
 from ctl.informers.deltas import Delta, DeltaKind
 from ctl.informers.indexers import by_namespace
-from ctl.informers.listing import Listing
+from ctl.informers.relist import Listing
 from ctl.informers.store import Store
 
 from .mirror import Mirror

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.credentials import bearer
-from ctl.client.endpoint import Access, Constant
+from ctl.client.config.credentials import bearer
+from ctl.client.config.endpoint import Access, Constant
 from ctl.client.rest import Client
-from ctl.handlers.connections import as_access
+from ctl.handlers.kopf.connections import as_access
 from ctl.sandbox import Match, SandboxSettings
 
 from ..handlers.world import KEX, Calls, World, a_world, rest

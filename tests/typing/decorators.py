@@ -6,9 +6,9 @@ from typing import Any
 
 from ctl import on
 from ctl.client.resources import Resource
-from ctl.handlers.causation.diffs import Diff
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body, Meta, RawEvent, Spec, Status
+from ctl.handlers.causes.diffs import Diff
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body, Meta, RawEvent, Spec, Status
 from ctl.handlers.declaration.filters import ABSENT, PRESENT, all_, any_, none_, not_
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.declaration.targets import EVERYTHING

@@ -2,8 +2,8 @@
 
 import ctl
 from ctl import controller
-from ctl.controller.builder import control
-from ctl.controller.manager import Manager
+from ctl.controller.building.builder import control
+from ctl.controller.program.manager import Manager
 
 
 async def reconcile(key: ctl.Key, context: ctl.Context) -> ctl.Result | None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ctl.client.resources import Resource
-from ctl.handlers.causation.causes import ChangingCause, Reason, SpawningCause, WatchingCause
-from ctl.handlers.causation.diffs import diff
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body
+from ctl.handlers.causes.causes import ChangingCause, Reason, SpawningCause, WatchingCause
+from ctl.handlers.causes.diffs import diff
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body
 
 KEX = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample", "kopfexample", frozenset({"kex"}), namespaced=True)
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.causation.causes import ChangingCause, SpawningCause, WatchingCause
+from ctl.handlers.causes.causes import ChangingCause, SpawningCause, WatchingCause
 from ctl.handlers.declaration.filters import ABSENT, PRESENT, all_, any_, match, none_, not_, prematch
 from ctl.handlers.declaration.specs import ChangingSpec, DaemonSpec, HandlerId, ResourceSpec, WatchingSpec
 from ctl.handlers.declaration.targets import Selector

@@ -8,7 +8,7 @@ import pytest
 from ctl import on
 from ctl.client.objects import Object
 from ctl.client.resources import Resource
-from ctl.handlers.causation.causes import Activity, ChangingCause, SpawningCause, WatchingCause
+from ctl.handlers.causes.causes import Activity, ChangingCause, SpawningCause, WatchingCause
 from ctl.handlers.declaration import registry as registry_module
 from ctl.handlers.declaration.filters import ABSENT, PRESENT
 from ctl.handlers.declaration.registry import (

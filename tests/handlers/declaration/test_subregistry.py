@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from ctl import on
-from ctl.handlers.causation.causes import ChangingCause
+from ctl.handlers.causes.causes import ChangingCause
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.declaration.specs import Spec
 from ctl.handlers.declaration.subregistry import SubRegistry, current_subregistry
 
-from ..causes import handling
+from ..handling import handling
 
 Changing = Callable[..., ChangingCause]
 

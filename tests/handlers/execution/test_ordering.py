@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.client.patches import merge_patch
-from ctl.handlers.causation.patch import Patch, compose
-from ctl.handlers.execution.ordering import MAIN, STATUS, Parts, arrange, part
+from ctl.handlers.causes.patch import Patch, compose
+from ctl.handlers.patching.ordering import MAIN, STATUS, Parts, arrange, part
 
 BASE = ("status", "ours", "last")
 PROGRESS = ("status", "ours", "progress")

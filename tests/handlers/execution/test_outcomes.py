@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from ctl.handlers.causation.causes import Activity
+from ctl.handlers.causes.causes import Activity
 from ctl.handlers.declaration.specs import ActivitySpec, ChangingSpec, HandlerId
 from ctl.handlers.errors import (
     AdmissionError,

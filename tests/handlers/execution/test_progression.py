@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.causation.causes import Reason
-from ctl.handlers.causation.patch import Patch, lay_over
-from ctl.handlers.causation.views import Body
+from ctl.handlers.causes.causes import Reason
+from ctl.handlers.causes.patch import Patch, lay_over
+from ctl.handlers.causes.views import Body
 from ctl.handlers.errors import PermanentError, TemporaryError
 from ctl.handlers.execution.outcomes import Outcome
 from ctl.handlers.execution.progression import Progress, Progression, from_record, to_record

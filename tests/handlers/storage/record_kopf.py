@@ -1,4 +1,4 @@
-"""Record what Kopf answers: the vectors of the tests in this folder and in `causation`.
+"""Record what Kopf answers: the vectors of the tests in this folder and in `causes`.
 
 Run it where `kopf==1.45.2` is installed (nowhere near the project's own environment): `python record_kopf.py TESTS/HANDLERS`.
 The input is drawn from a fixed seed, so the same Kopf gives the same files. Where Kopf raises there is no vector.
@@ -227,7 +227,7 @@ def main(folder: Path) -> None:
             diffbase.diffbases(spec)
         for spec in PROGRESSES:
             progress.progresses(spec)
-    write(folder / "causation" / "kopf_causation.json", causation.vectors)
+    write(folder / "causes" / "kopf_causation.json", causation.vectors)
     write(folder / "storage" / "kopf_diffbase.json", diffbase.vectors)
     write(folder / "storage" / "kopf_progress.json", progress.vectors)
     write(folder / "storage" / "kopf_names.json", {"names": names()})

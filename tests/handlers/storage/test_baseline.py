@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from ctl.client.objects import Object
 from ctl.client.patches import merge_patch
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body
 from ctl.handlers.storage.baseline import RESTORING, Baseline, Known, digest
 from ctl.handlers.storage.diffbase import (
     AnnotationsDiffBaseStorage,

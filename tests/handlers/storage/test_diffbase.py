@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.causation.fields import FieldPath
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body, BodyEssence
+from ctl.handlers.causes.fields import FieldPath
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body, BodyEssence
 from ctl.handlers.storage.diffbase import (
     AnnotationsDiffBaseStorage,
     DiffBaseStorage,

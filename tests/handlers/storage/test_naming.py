@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body
 from ctl.handlers.storage.naming import KeyForming, KeyMarking
 
 ANNOTATION_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")

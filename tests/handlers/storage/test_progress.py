@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from ctl.client.patches import merge_patch
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body, BodyEssence
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body, BodyEssence
 from ctl.handlers.storage.naming import StoredStateError
 from ctl.handlers.storage.progress import (
     AnnotationsProgressStorage,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.causation.diffs import DiffItem, DiffOperation
+from ctl.handlers.causes.diffs import DiffItem, DiffOperation
 from ctl.handlers.storage.secrets import SEAL, Shown, Values, seal
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"uid": "u1"}}

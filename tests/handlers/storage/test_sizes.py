@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.causation.patch import Patch
+from ctl.handlers.causes.patch import Patch
 from ctl.handlers.storage.sizes import ANNOTATIONS_LIMIT, OBJECT_LIMIT, Room, withdraw
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.causation.patch import Patch
-from ctl.handlers.causation.views import Body
+from ctl.handlers.causes.patch import Patch
+from ctl.handlers.causes.views import Body
 from ctl.handlers.storage import diffbase, progress
 
 FOLDER = Path(__file__).parent

@@ -1,0 +1,1 @@
+"""`ctl.client.wire`: requests and connections."""

@@ -1,0 +1,1 @@
+"""`ctl.controller.api`: reads and writes of objects for controllers."""

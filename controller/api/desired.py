@@ -1,0 +1,141 @@
+"""What is wanted of an object is compared with what is there, and becomes the merge patch that is missing; empty when nothing is.
+
+Pure functions of decoded bodies. A wish names the fields that it is about; all others are left to whoever owns them.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import msgspec
+
+from ...client.objects import Object
+from ...client.patches import copy, merge_diff, merge_patch
+from .conditions import timeless
+
+Body = Mapping[str, Any]
+
+REMEMBERED = 100_000
+"""For how many objects it is remembered what the server made of a wish; the least recently used are forgotten first."""
+
+_SERVERS = frozenset(
+    {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"}
+)
+"""What of the metadata is the server's to say: a wish for it is none."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def missing(current: Body, wanted: Body) -> dict[str, Any]:
+    """The merge patch after which `current` is as `wanted` says.
+
+    Maps are merged, and None asks for absence, as in merge patches (RFC 7386). Lists are taken whole, but for two that several
+    controllers write to: of `metadata.ownerReferences` and `metadata.finalizers` the wanted entries are added or corrected, and others stay.
+    `apiVersion`, `kind`, and what the server alone decides of the metadata are not compared.
+    """
+    goal = {key: value for key, value in wanted.items() if key not in {"apiVersion", "kind"}}
+    metadata = dict(goal.get("metadata") or {})
+    known = current.get("metadata") or {}
+    if metadata.get("ownerReferences") is not None:
+        metadata["ownerReferences"] = _joined(known.get("ownerReferences") or (), metadata["ownerReferences"])
+    if metadata.get("finalizers") is not None:
+        present = list(known.get("finalizers") or ())
+        metadata["finalizers"] = [*present, *(name for name in metadata["finalizers"] if name not in present)]
+    goal["metadata"] = metadata
+    return changed(current, merge_patch(current, goal))
+
+
+def changed(current: Body, result: Body) -> dict[str, Any]:
+    """The merge patch that turns one whole body into another; what the server alone decides of the metadata is left out."""
+    patch = merge_diff(current, result)
+    metadata = patch.get("metadata")
+    if isinstance(metadata, dict):
+        for key in _SERVERS & metadata.keys():
+            del metadata[key]
+        if not metadata:
+            del patch["metadata"]
+    return patch
+
+
+def guarded(patch: Body, obj: Object, *, versioned: bool) -> dict[str, Any]:
+    """A merge patch that the server refuses for another object of the same name, and, if versioned, for another version."""
+    metadata = {**(patch.get("metadata") or {}), **({"uid": obj.uid} if obj.uid else {})}
+    if versioned:
+        metadata["resourceVersion"] = obj.resource_version
+    return {**patch, "metadata": metadata}
+
+
+def joins_lists(patch: Body) -> bool:
+    """Whether a patch of `missing` holds a list into which entries of others were taken, so that it is right for one version only."""
+    metadata = patch.get("metadata") or {}
+    return any(metadata.get(name) is not None for name in ("ownerReferences", "finalizers"))
+
+
+def lost(answer: Any, patch: Any, path: str = "") -> list[str]:
+    """The paths of what a merge patch asked for and the answer to it does not have: what the server's schema prunes."""
+    if isinstance(patch, list) and isinstance(answer, list) and len(patch) == len(answer):
+        pairs = zip(answer, patch, strict=True)
+        return list(dict.fromkeys(name for one, other in pairs for name in lost(one, other, f"{path}[]")))
+    if not isinstance(patch, Mapping):
+        return []
+    found = []
+    for key, value in patch.items():
+        inner = f"{path}.{key}".lstrip(".")
+        if value is None:
+            continue
+        if not isinstance(answer, Mapping) or key not in answer:
+            found.append(inner)
+        else:
+            found += lost(answer[key], value, inner)
+    return found
+
+
+class Remembered:
+    """What the server made of wishes, so that one which it will never take to the letter is not sent again and again.
+
+    Servers add defaults, write quantities in another way, and prune what a schema does not know: such an object never equals the
+    wish. A wish is known when the same was answered before and what it is about is still as that answer had it.
+    """
+
+    def __init__(self, limit: int = REMEMBERED) -> None:
+        self._limit = limit
+        self._known: OrderedDict[Hashable, bytes] = OrderedDict()
+
+    def note(self, place: Hashable, patch: Body, answer: Body) -> None:
+        """Remember what a wish lacks still after the server has answered it; nothing is kept for a wish that came true."""
+        self._known.pop(place, None)
+        if patch:
+            self._known[place] = _digest(patch, answer)
+            if len(self._known) > self._limit:
+                self._known.popitem(last=False)
+
+    def knows(self, place: Hashable, patch: Body, current: Body) -> bool:
+        """Whether sending the patch again would change nothing."""
+        known = self._known.get(place)
+        if known is None:
+            return False
+        self._known.move_to_end(place)
+        return known == _digest(patch, current)
+
+
+def digest(value: Any) -> bytes:
+    """A short stand-in for a JSON value: equal values have equal ones."""
+    return hashlib.blake2s(_encode(copy(value)), digest_size=16).digest()
+
+
+def _digest(patch: Body, body: Body) -> bytes:
+    return digest(timeless([patch, _projected(body, patch)]))
+
+
+def _projected(body: Any, patch: Any) -> Any:
+    """What a body has in the places that a patch is about."""
+    if isinstance(patch, Mapping) and isinstance(body, Mapping):
+        return {key: _projected(body.get(key), value) for key, value in patch.items()}
+    return body
+
+
+def _joined(known: Any, wanted: Any) -> list[dict[str, Any]]:
+    by_uid = {reference.get("uid"): reference for reference in known}
+    by_uid |= {reference.get("uid"): reference for reference in wanted}
+    return [copy(reference) for reference in by_uid.values()]

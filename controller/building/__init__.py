@@ -1,0 +1,1 @@
+"""`ctl.controller.building`: from a builder's words to a running controller."""

@@ -1,0 +1,46 @@
+"""A controller looks at a resource in some places, which come and go."""
+
+from collections.abc import Callable, Collection
+
+from ...informers.factory import Factory
+from ...informers.informer import Informer
+from ..api.caches import Copy
+from ..kernel.controller import Watched
+
+
+class Reach:
+    """The places in which one resource is looked at: namespaces, or None for the cluster; each has an informer and a watch."""
+
+    def __init__(
+        self, factory: Factory, copy: Copy, connect: Callable[[Informer], Watched], selector: str | None = None
+    ) -> None:
+        """`connect` has the changes of an informer ask for keys."""
+        self._factory = factory
+        self._copy = copy
+        self._connect = connect
+        self._selector = selector
+        self._places: dict[str | None, tuple[Informer, Watched]] = {}
+
+    def extend(self, places: Collection[str | None]) -> None:
+        """Look there too."""
+        for place in places:
+            if place not in self._places:
+                informer = self._factory.informer(self._copy.resource, place, self._selector)
+                self._copy.add(informer)
+                self._places[place] = (informer, self._connect(informer))
+
+    async def keep(self, places: Collection[str | None]) -> None:
+        """Look nowhere else any more. Nothing is asked for because of that: of what is there nothing has changed."""
+        for place in [place for place in self._places if place not in places]:
+            self._copy.remove(self._places[place][0])
+            await self._leave(place)
+
+    async def close(self) -> None:
+        """Look nowhere any more. The copy keeps the last state: an attempt that could not be ended must not find the world empty."""
+        for place in tuple(self._places):
+            await self._leave(place)
+
+    async def _leave(self, place: str | None) -> None:
+        informer, watched = self._places.pop(place)
+        await watched.stop()
+        await self._factory.release(informer)

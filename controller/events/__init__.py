@@ -1,0 +1,1 @@
+"""`ctl.controller.events`: Kubernetes Event objects."""

@@ -1,1 +1,0 @@
-"""`ctl.controller.gating`: may I act now: leadership and peering."""

@@ -1,0 +1,1 @@
+"""`ctl.controller.http`: the HTTP port: health, metrics, diagnostics."""

@@ -1,0 +1,1 @@
+"""`ctl.controller.kernel`: sources, workers and the outcome of a reconcile."""

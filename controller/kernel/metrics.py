@@ -1,0 +1,172 @@
+"""What a controller counts: controller-runtime's metrics under their names, and the latencies that it lacks."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ...runtime.metrics import Family, Sample, Tally
+from .outcome import Ending, Settlement
+
+RECONCILES = Family(
+    "controller_runtime_reconcile_total",
+    "Total number of reconciliations per controller",
+    "counter",
+    ("controller", "result"),
+)
+ERRORS = Family(
+    "controller_runtime_reconcile_errors_total",
+    "Total number of reconciliation errors per controller",
+    "counter",
+    ("controller",),
+)
+TERMINAL_ERRORS = Family(
+    "controller_runtime_terminal_reconcile_errors_total",
+    "Total number of terminal reconciliation errors per controller",
+    "counter",
+    ("controller",),
+)
+PANICS = Family(
+    "controller_runtime_reconcile_panics_total",
+    "Total number of reconciliation panics per controller. Always 0: an exception is an error.",
+    "counter",
+    ("controller",),
+)
+TIMEOUTS = Family(
+    "controller_runtime_reconcile_timeouts_total",
+    "Total number of reconciliation timeouts per controller",
+    "counter",
+    ("controller",),
+)
+TIME = Family(
+    "controller_runtime_reconcile_time_seconds",
+    "Length of time per reconciliation per controller",
+    "histogram",
+    ("controller",),
+)
+MAXIMUM = Family(
+    "controller_runtime_max_concurrent_reconciles",
+    "Maximum number of concurrent reconciles per controller; 0 is no limit",
+    "gauge",
+    ("controller",),
+)
+ACTIVE = Family(
+    "controller_runtime_active_workers", "Number of currently used workers per controller", "gauge", ("controller",)
+)
+TO_START = Family(
+    "ctl_event_to_start_seconds",
+    "Time from hearing of a change to the start of the attempt that it triggered",
+    "histogram",
+    ("controller", "trigger"),
+)
+TO_DONE = Family(
+    "ctl_event_to_done_seconds",
+    "Time from hearing of a change to the end of the attempt that it triggered",
+    "histogram",
+    ("controller", "trigger"),
+)
+TRIGGER_ERRORS = Family(
+    "ctl_trigger_errors_total",
+    "Changes that were lost because a trigger or predicate raised",
+    "counter",
+    ("controller", "trigger"),
+)
+OPEN = Family(
+    "ctl_controller_gate_open", "1 while the controller may act, 0 while its gate is closed", "gauge", ("controller",)
+)
+
+FAMILIES = (
+    RECONCILES,
+    ERRORS,
+    TERMINAL_ERRORS,
+    PANICS,
+    TIMEOUTS,
+    TIME,
+    MAXIMUM,
+    ACTIVE,
+    TO_START,
+    TO_DONE,
+    TRIGGER_ERRORS,
+    OPEN,
+)
+
+# controller-runtime's buckets.
+BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
+)
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class ControllerMetrics:
+    """The counts of one controller: plain numbers, written on its loop."""
+
+    def __init__(self, name: str, concurrency: int | None) -> None:
+        self._name = name
+        self._concurrency = concurrency or 0
+        self.active = 0
+        """Attempts that run now."""
+        self.results = dict.fromkeys(("success", "error", "requeue", "requeue_after"), 0)
+        self.errors = 0
+        self.terminal_errors = 0
+        self.timeouts = 0
+        self.time = Tally(BUCKETS)
+        self.trigger_errors: dict[str, int] = {}
+        # How many sources there are of a name, and by trigger: from hearing of a change to the start of the attempt, and to its end.
+        self._followed: Counter[str] = Counter()
+        self._latencies: dict[str, tuple[Tally, Tally]] = {}
+
+    def follows(self, trigger: str) -> None:
+        """There is one more source of that name."""
+        self._followed[trigger] += 1
+
+    def leaves(self, trigger: str) -> None:
+        """There is one less; with the last of that name its counts are gone."""
+        self._followed[trigger] -= 1
+        if not self._followed[trigger]:
+            del self._followed[trigger]
+            self._latencies.pop(trigger, None)
+            self.trigger_errors.pop(trigger, None)
+
+    def started(self, trigger: str, waited: float | None) -> None:
+        """An attempt begins; `waited` is the time since its reason was heard, if that was noted."""
+        self.active += 1
+        if waited is not None:
+            (self._latencies.get(trigger) or self._latency(trigger))[0].add(waited)
+
+    def ended(self, ending: Ending, settlement: Settlement, seconds: float) -> None:
+        """An attempt ended after some seconds."""
+        self.active -= 1
+        self.time.add(seconds)
+        if settlement.label is not None:
+            self.results[settlement.label] += 1
+        self.errors += settlement.is_error
+        self.terminal_errors += ending is Ending.TERMINAL
+        self.timeouts += ending is Ending.TIMED_OUT
+
+    def done(self, trigger: str, waited: float) -> None:
+        """An attempt went well; `waited` is the time since its reason was heard."""
+        (self._latencies.get(trigger) or self._latency(trigger))[1].add(waited)
+
+    def _latency(self, trigger: str) -> tuple[Tally, Tally]:
+        tallies = Tally(LATENCY_BUCKETS), Tally(LATENCY_BUCKETS)
+        if trigger in self._followed:
+            self._latencies[trigger] = tallies
+        return tallies
+
+    def samples(self, *, is_open: bool) -> Iterator[Sample]:
+        """Everything there is to say at this moment."""
+        name = (self._name,)
+        for result, count in self.results.items():
+            yield Sample(RECONCILES, (self._name, result), count)
+        yield Sample(ERRORS, name, self.errors)
+        yield Sample(TERMINAL_ERRORS, name, self.terminal_errors)
+        yield Sample(PANICS, name, 0)
+        yield Sample(TIMEOUTS, name, self.timeouts)
+        yield Sample(TIME, name, self.time)
+        yield Sample(MAXIMUM, name, self._concurrency)
+        yield Sample(ACTIVE, name, self.active)
+        yield Sample(OPEN, name, int(is_open))
+        for trigger, (to_start, to_done) in self._latencies.items():
+            yield Sample(TO_START, (self._name, trigger), to_start)
+            yield Sample(TO_DONE, (self._name, trigger), to_done)
+        for trigger, count in self.trigger_errors.items():
+            yield Sample(TRIGGER_ERRORS, (self._name, trigger), count)

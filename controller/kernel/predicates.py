@@ -1,0 +1,114 @@
+"""Predicates say which deltas matter to a watch; they combine by and, or, not.
+
+Pure functions of one delta. All but the selectors are about changes: they let through what was added, deleted, or is seen for
+the first time, and judge updates only.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...informers.deltas import Delta, DeltaKind
+
+Predicate = Callable[[Delta], bool]
+
+
+def _on_update(judge: Callable[[Delta], bool]) -> Predicate:
+    def predicate(delta: Delta) -> bool:
+        if delta.kind not in {DeltaKind.UPDATED, DeltaKind.SYNCED} or delta.old is None:
+            return True
+        return judge(delta)
+
+    return predicate
+
+
+def generation_changed() -> Predicate:
+    """The spec changed: `metadata.generation` differs. Objects without a generation always pass.
+
+    Marking for deletion raises the generation as well. Changes of status, labels and annotations do not.
+    """
+
+    def judge(delta: Delta) -> bool:
+        assert delta.old is not None
+        new = delta.object.metadata().generation
+        return new is None or new != delta.old.metadata().generation
+
+    return _on_update(judge)
+
+
+def resource_version_changed() -> Predicate:
+    """Anything changed: leaves out what a resync or a re-list merely repeats."""
+    return _on_update(lambda delta: delta.old is None or delta.object.resource_version != delta.old.resource_version)
+
+
+def labels_changed() -> Predicate:
+    """The labels changed."""
+    return _on_update(
+        lambda delta: delta.old is None or (delta.object.metadata().labels or {}) != (delta.old.metadata().labels or {})
+    )
+
+
+def annotations_changed() -> Predicate:
+    """The annotations changed."""
+    return _on_update(
+        lambda delta: (
+            delta.old is None or (delta.object.metadata().annotations or {}) != (delta.old.metadata().annotations or {})
+        )
+    )
+
+
+def deletion_marked() -> Predicate:
+    """The object was marked for deletion with this change, or was already when it was first seen."""
+    return lambda delta: (
+        bool(delta.object.metadata().deletion_timestamp)
+        and not (delta.old is not None and delta.old.metadata().deletion_timestamp)
+    )
+
+
+def body_changed(project: Callable[[dict[str, Any]], object]) -> Predicate:
+    """What the function takes out of the body changed, such as `lambda body: body.get("status", {}).get("readyReplicas")`."""
+
+    def judge(delta: Delta) -> bool:
+        assert delta.old is not None
+        return project(delta.object.body()) != project(delta.old.body())
+
+    return _on_update(judge)
+
+
+def labelled(wanted: Mapping[str, str | None]) -> Predicate:
+    """The object has these labels now, or had them before the change; a value of None means any.
+
+    Both, because an object that loses its label has to be noticed once more.
+    """
+
+    def matches(labels: Mapping[str, str] | None) -> bool:
+        found = labels or {}
+        return all(name in found and value in {None, found[name]} for name, value in wanted.items())
+
+    return lambda delta: (
+        matches(delta.object.metadata().labels) or (delta.old is not None and matches(delta.old.metadata().labels))
+    )
+
+
+def kinds(*wanted: DeltaKind) -> Predicate:
+    """Only deltas of these kinds, such as `kinds(DeltaKind.DELETED)`."""
+    return lambda delta: delta.kind in wanted
+
+
+def not_echo() -> Predicate:
+    """Leave out what is the answer of an own write, except for a deletion."""
+    return lambda delta: not delta.echo or delta.kind is DeltaKind.DELETED
+
+
+def all_of(*predicates: Predicate) -> Predicate:
+    """Every predicate holds; true without any."""
+    return lambda delta: all(predicate(delta) for predicate in predicates)
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    """At least one predicate holds; false without any."""
+    return lambda delta: any(predicate(delta) for predicate in predicates)
+
+
+def none_of(*predicates: Predicate) -> Predicate:
+    """No predicate holds; with one predicate, its negation."""
+    return lambda delta: not any(predicate(delta) for predicate in predicates)

@@ -1,0 +1,1 @@
+"""`ctl.controller.peering`: KopfPeering resources."""

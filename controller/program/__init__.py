@@ -1,0 +1,1 @@
+"""`ctl.controller.program`: the manager and the program that it runs."""

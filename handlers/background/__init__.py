@@ -1,1 +1,0 @@
-"""`ctl.handlers.background`: long-running and periodic work of one object."""

@@ -1,1 +1,0 @@
-"""`ctl.handlers.causation`: what happened."""

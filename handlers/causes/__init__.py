@@ -1,0 +1,1 @@
+"""`ctl.handlers.causes`: what happened to an object."""

@@ -1,0 +1,1 @@
+"""`ctl.handlers.cycle`: one key's attempt: raw events and the cycle of change handlers."""

@@ -1,0 +1,1 @@
+"""`ctl.handlers.daemons`: daemons and timers of one object."""

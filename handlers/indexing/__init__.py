@@ -1,0 +1,1 @@
+"""`ctl.handlers.indexing`: indices, the index barrier, standby indexing."""

@@ -1,0 +1,1 @@
+"""`ctl.handlers.kopf`: Kopf's helpers: login, posting, hierarchies, adapters of other libraries."""

@@ -1,0 +1,190 @@
+"""What a login handler returns: how to reach the server and who we are there."""
+
+import base64
+import ssl
+import warnings
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from os import PathLike, fsdecode
+from pathlib import Path
+from typing import Any
+
+from ...client.config.credentials import basic, bearer
+from ...client.config.endpoint import TLS, Access, Constant, Grant, address
+from ...client.config.tls import make_context
+from ...client.errors import AccessError
+from ...client.redaction import redacted
+
+AnyPath = str | bytes | PathLike[str] | PathLike[bytes]
+
+_PAIRS = {"CA": "ca", "certificate": "certificate", "private key": "private_key"}
+"""What there may be a path or data of, and what their names begin with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionInfo:
+    """One endpoint with one set of credentials (Kopf's class, field by field).
+
+    Data is PEM, or base64 of PEM, as text or bytes; a path and data of one thing together raise ValueError, and so does an
+    authority together with `insecure`. A naive `expiration` is UTC. Of several the highest `priority` is used.
+    """
+
+    server: str
+    priority: int = 0
+    default_namespace: str | None = None
+    expiration: datetime | None = None
+    ca_path: AnyPath | None = None
+    ca_data: str | bytes | None = field(default=None, repr=False)
+    insecure: bool | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    scheme: str | None = None
+    token: str | None = field(default=None, repr=False)
+    certificate_path: AnyPath | None = None
+    certificate_data: str | bytes | None = field(default=None, repr=False)
+    private_key_path: AnyPath | None = None
+    private_key_data: str | bytes | None = field(default=None, repr=False)
+    proxy_url: str | None = None
+    trust_env: bool = False
+
+    def __post_init__(self) -> None:
+        insecure: object = self.insecure
+        if isinstance(insecure, str) and insecure:
+            # Each text is true to Python, "false" as well.
+            raise ValueError(f"`insecure` of {redacted(self.server)} is a text: expected True, False or None.")
+        if insecure and (self.ca_path or self.ca_data):
+            raise ValueError(
+                f"{redacted(self.server)} has an authority together with `insecure`: expected one of them, since nothing is verified by "
+                "the authority then. Leave `insecure` out, or ca_path and ca_data."
+            )
+        for what, name in _PAIRS.items():
+            if getattr(self, f"{name}_path") and getattr(self, f"{name}_data"):
+                raise ValueError(
+                    f"Both {what} path & data are set. Need only one. Leave {name}_path or {name}_data of "
+                    f"{redacted(self.server)} out."
+                )
+
+    def __repr__(self) -> str:
+        return _shown(self)
+
+    @property
+    def expires(self) -> datetime | None:
+        """The expiration as an aware time."""
+        return _aware(self.expiration)
+
+    def as_http_headers(self) -> dict[str, str]:
+        """The headers that log in: Basic with a user and a password, else the scheme with the token, else none."""
+        if self.username and self.password:
+            return dict(basic(self.username, self.password))
+        if self.scheme:
+            return {"Authorization": f"{self.scheme} {self.token}" if self.token else self.scheme}
+        return dict(bearer(self.token)) if self.token else {}
+
+    def as_aiohttp_basic_auth(self) -> None:
+        """Deprecated, gives None: basic credentials are among the headers."""
+        warnings.warn(
+            "as_aiohttp_basic_auth() is deprecated, stop calling it. The basic auth already comes from as_http_headers(). "
+            "It gives None.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        """A TLS context with the CA and the client certificate; nothing is verified when insecure."""
+        return make_context(as_access(self, "the connection info"), Grant())
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KubeconfigInfo(ConnectionInfo):
+    """What a kubeconfig says beyond what Kopf's class has fields for."""
+
+    impersonation: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """The headers that say as whom else the user acts; groups may be several."""
+    tls_server_name: str | None = None
+
+    def as_http_headers(self) -> dict[str, str]:
+        """Those that log in, and those of the impersonation; of several with one name the last."""
+        return {**super().as_http_headers(), **dict(self.impersonation)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AiohttpSession:
+    """A ready `aiohttp.ClientSession` with its own login, used as it is and closed with the operator."""
+
+    server: str
+    aiohttp_session: Any
+    priority: int = 0
+    default_namespace: str | None = None
+    expiration: datetime | None = None
+
+    def __repr__(self) -> str:
+        return _shown(self)
+
+    @property
+    def expires(self) -> datetime | None:
+        """The expiration as an aware time."""
+        return _aware(self.expiration)
+
+
+def _shown(info: ConnectionInfo | AiohttpSession) -> str:
+    """As dataclasses are shown, with neither secrets nor the logins of URLs."""
+    told = ((one.name, getattr(info, one.name)) for one in fields(info) if one.repr)
+    values = (f"{name}={(redacted(value) if isinstance(value, str) else value)!r}" for name, value in told)
+    return f"{type(info).__name__}({', '.join(values)})"
+
+
+def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
+    """Put what a login handler returned in the client's terms."""
+    origin = f"login handler {handler_id!r}"
+    if isinstance(info, AiohttpSession):
+        return Access(
+            server=_server(info.server, TLS(), origin),
+            default_namespace=info.default_namespace,
+            origin=origin,
+            session=info.aiohttp_session,
+        )
+    more = info if isinstance(info, KubeconfigInfo) else KubeconfigInfo(server=info.server)
+    login = [header for header in info.as_http_headers().items() if header not in more.impersonation]
+    tls = TLS(
+        ca_file=_path(info.ca_path),
+        ca_data=_pem(info.ca_data),
+        certificate_file=_path(info.certificate_path),
+        certificate_data=_pem(info.certificate_data),
+        key_file=_path(info.private_key_path),
+        key_data=_pem(info.private_key_data),
+        server_name=more.tls_server_name,
+        insecure=bool(info.insecure),
+    )
+    return Access(
+        server=_server(info.server, tls, origin),
+        tls=tls,
+        credentials=Constant((*login, *more.impersonation)),
+        default_namespace=info.default_namespace,
+        proxy=info.proxy_url,
+        trust_env=info.trust_env,
+        origin=origin,
+    )
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
+def _server(server: str, tls: TLS, origin: str) -> str:
+    try:
+        return address(server, tls)
+    except ValueError:
+        raise AccessError(
+            f"The {origin} gave the server {redacted(server)!r}: expected https://HOST[:PORT][/PATH]."
+        ) from None
+
+
+def _path(path: AnyPath | None) -> Path | None:
+    return Path(fsdecode(path)) if path else None
+
+
+def _pem(data: str | bytes | None) -> bytes | None:
+    if not data:
+        return None
+    raw = data.encode("ascii") if isinstance(data, str) else data
+    return raw if raw.lstrip().startswith(b"-----BEGIN") else base64.b64decode(raw)

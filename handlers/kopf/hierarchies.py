@@ -1,0 +1,202 @@
+"""Children are tied to their owners: by references, names, namespaces and labels.
+
+All functions change the objects in place, before they are created; nothing is sent. Labels and references to owners that are there are
+added to, not replaced: what shares them with the object shares the change (as under Kopf). Objects are dicts, objects of pykube or kr8s,
+models of the kubernetes clients, or lists of these, however deep. Inside of a handler the owner is the handled object unless another one is
+given; outside, not giving it raises LookupError.
+"""
+
+import enum
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, Final
+
+from ..causes.causes import ResourceCause
+from ..causes.current import current_cause
+from ..causes.fields import FieldSpec, parse_field
+from ..causes.views import Body, ObjectReference, OwnerReference
+from .object_adapters import Foreign, Manifest, each, field_of, read
+
+
+class _Unset(enum.Enum):
+    TOKEN = enum.auto()
+
+
+_UNSET: Final = _Unset.TOKEN
+
+Objects = Foreign | Iterable[Foreign]
+Owner = Body | Mapping[str, Any] | Foreign
+Nested = str | Iterable[FieldSpec] | None
+
+
+def build_object_reference(body: Owner) -> ObjectReference:
+    """How other objects name this one; what is unknown or empty is left out."""
+    manifest = read(body)
+    paths = {name: ("metadata", name) for name in ("name", "uid", "namespace")}
+    reference = {
+        key: manifest.get(path) for key, path in {"apiVersion": ("apiVersion",), "kind": ("kind",), **paths}.items()
+    }
+    return {key: value for key, value in reference.items() if value}  # type: ignore[return-value]
+
+
+def build_owner_reference(
+    body: Owner, *, controller: bool | None = True, block_owner_deletion: bool | None = True
+) -> OwnerReference:
+    """How a child names this object as its owner; what is unknown is left out, and so are flags that are None."""
+    manifest = read(body)
+    reference = {
+        "controller": controller,
+        "blockOwnerDeletion": block_owner_deletion,
+        "apiVersion": manifest.get(("apiVersion",)),
+        "kind": manifest.get(("kind",)),
+        "name": manifest.get(("metadata", "name")),
+        "uid": manifest.get(("metadata", "uid")),
+    }
+    return {key: value for key, value in reference.items() if value is not None}  # type: ignore[return-value]
+
+
+def append_owner_reference(
+    objs: Objects,
+    owner: Owner | None = None,
+    *,
+    controller: bool | None = True,
+    block_owner_deletion: bool | None = True,
+) -> None:
+    """Make the objects belong to the owner, unless they do already: the garbage collector deletes them after it."""
+    reference = build_owner_reference(_owner(owner), controller=controller, block_owner_deletion=block_owner_deletion)
+    _append_reference(each(objs), reference)
+
+
+def remove_owner_reference(objs: Objects, owner: Owner | None = None) -> None:
+    """Make the objects not belong to the owner (by its uid); other owners stay."""
+    uid = read(_owner(owner)).get(("metadata", "uid"))
+    for obj in each(objs):
+        known = obj.owners()
+        known[:] = [reference for reference in known if field_of(reference, "uid") != uid]
+
+
+def label(
+    objs: Objects,
+    labels: Mapping[str, str | None] | _Unset | None = _UNSET,
+    *,
+    forced: bool = False,
+    nested: Nested = None,
+    force: bool | None = None,
+) -> None:
+    """Put labels on the objects: those given, or the owner's. Labels that are there are kept unless it is forced.
+
+    `nested` are fields of the objects that hold objects of their own, such as the pods' template of a Deployment; those
+    that are absent are passed by, and lists get the labels on each item. A tuple is several fields, not the keys of one.
+    `force` is the old name of `forced`.
+    """
+    if force is not None:
+        warnings.warn(
+            "force= is deprecated in kopf.label(); use forced=... It means the same.", DeprecationWarning, stacklevel=2
+        )
+        forced = force
+    _label(each(objs), _labels(labels), nested, forced=forced)
+
+
+def harmonize_naming(
+    objs: Objects, name: str | _Unset | None = _UNSET, *, forced: bool = False, strict: bool = False
+) -> None:
+    """Name the objects after their owner, or as given: exactly so when it is strict, else with a generated end.
+
+    Objects with a name, or a beginning of one, keep it unless it is forced. Raises LookupError when there is no name.
+    """
+    _name(each(objs), _given(name, ("metadata", "name")), forced=forced, strict=strict)
+
+
+def adjust_namespace(objs: Objects, namespace: str | _Unset | None = _UNSET, *, forced: bool = False) -> None:
+    """Put the objects into their owner's namespace, or the one given. Objects that have one stay there unless forced."""
+    _settle(each(objs), _given(namespace, ("metadata", "namespace")), forced=forced)
+
+
+def adopt(
+    objs: Objects,
+    owner: Owner | None = None,
+    *,
+    forced: bool = False,
+    strict: bool = False,
+    nested: Nested = None,
+) -> None:
+    """Make the objects children of the owner: reference, name, namespace and labels at once."""
+    parent = _owner(owner)
+    manifest = read(parent)
+    # Listed once: the objects may come from a generator.
+    children = list(each(objs))
+    _append_reference(children, build_owner_reference(parent))
+    _name(children, manifest.get(("metadata", "name")), forced=forced, strict=strict)
+    _settle(children, manifest.get(("metadata", "namespace")), forced=forced)
+    _label(children, manifest.get(("metadata", "labels")) or {}, nested, forced=forced)
+
+
+def _owner(owner: Owner | None) -> Owner:
+    if owner is not None:
+        return owner
+    cause = current_cause.get(None)
+    if isinstance(cause, ResourceCause):
+        return cause.body
+    raise LookupError("Owner must be set explicitly, since running outside of a handler.")
+
+
+def _given(value: str | _Unset | None, path: tuple[str, str]) -> str | None:
+    return read(_owner(None)).get(path) if isinstance(value, _Unset) else value
+
+
+def _labels(labels: Mapping[str, str | None] | _Unset | None) -> Mapping[str, str | None]:
+    if labels is None or isinstance(labels, _Unset):
+        return read(_owner(None)).get(("metadata", "labels")) or {}
+    return labels
+
+
+def _append_reference(objs: Iterable[Manifest], reference: OwnerReference) -> None:
+    for obj in objs:
+        known = obj.owners()
+        if not any(field_of(other, "uid") == reference.get("uid") for other in known):
+            known.append(obj.refer(reference))
+
+
+def _name(objs: Iterable[Manifest], name: str | None, *, forced: bool, strict: bool) -> None:
+    if name is None:
+        raise LookupError("Name must be set explicitly: couldn't find it automatically.")
+    wanted, other = ("name", "generateName") if strict else ("generateName", "name")
+    for obj in objs:
+        named = _has(obj, "name") or _has(obj, "generateName")
+        if forced or not named:
+            _drop(obj, other)
+            obj.set(("metadata", wanted), name if strict else f"{name}-")
+
+
+def _settle(objs: Iterable[Manifest], namespace: str | None, *, forced: bool) -> None:
+    for obj in objs:
+        if forced or obj.get(("metadata", "namespace")) is None:
+            obj.set(("metadata", "namespace"), namespace)
+
+
+def _label(objs: Iterable[Manifest], labels: Mapping[str, str | None], nested: Nested, *, forced: bool) -> None:
+    fields = [nested] if isinstance(nested, str) else list(nested or ())
+    for obj in objs:
+        for target in _with_nested(obj, fields):
+            known = target.labels()
+            known.update({key: value for key, value in labels.items() if forced or key not in known})
+
+
+def _with_nested(obj: Manifest, fields: Iterable[FieldSpec]) -> Iterator[Manifest]:
+    yield obj
+    for field in fields:
+        yield from obj.nested(parse_field(field))
+
+
+def _has(obj: Manifest, key: str) -> bool:
+    metadata = obj.get(("metadata",))
+    # Of mappings a key that is there counts, even if it is null: somebody said so on purpose. Models have all keys.
+    return key in metadata if isinstance(metadata, Mapping) else field_of(metadata, key) is not None
+
+
+def _drop(obj: Manifest, key: str) -> None:
+    metadata = obj.get(("metadata",))
+    if isinstance(metadata, MutableMapping):
+        metadata.pop(key, None)
+    elif metadata is not None:
+        obj.set(("metadata", key), None)

@@ -1,0 +1,150 @@
+"""Handlers say something about objects here, and it becomes Event objects of Kubernetes.
+
+`event`, `info`, `warn` and `exception` return at once: posts are written in the background, in order for each object, and
+equal ones are counted in one Event object (see `recorder`). They work wherever the handlers of objects run: in the handlers,
+in the filters' callbacks, in the threads of sync handlers, and in tasks born there. Elsewhere (startup, cleanup, login and
+probe handlers, threads and tasks of the program's own) they raise LookupError.
+"""
+
+import logging
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ...client.rest import Client
+from ...controller.api.access_review import Rights
+from ...controller.events.correlator import Way
+from ...controller.events.event import Post, Reporter
+from ...controller.events.recorder import Recorder
+from ..causes.causes import ActivityCause
+from ..causes.current import current_cause
+from ..settings import OperatorSettings
+from .posts import describe_error, posts_about, type_of_level
+
+SIMILAR = 10
+"""So many different messages of one reason about one object within 10 minutes are combined (client-go's number)."""
+SIMILAR_LOGS = 100
+"""The same for log messages, which all have one reason."""
+
+
+Backoffs: TypeAlias = float | Iterable[float] | None
+"""The pauses between the attempts to post, in seconds; None: `settings.posting.default_backoffs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """The way from handlers to the recorder of the operator they belong to."""
+
+    recorder: Recorder
+    settings: OperatorSettings
+
+    def say(self, objs: Any, type: str, reason: str, message: str, backoffs: Backoffs) -> None:
+        """Post about all of the objects, if posting is enabled."""
+        settings = self.settings.posting
+        if settings.enabled:
+            way = Way(settings.default_backoffs if backoffs is None else backoffs, SIMILAR)
+            for post in posts_about(objs, type=type, reason=reason, message=message):
+                self.recorder.add(post, way)
+
+
+_posting: ContextVar[Posting] = ContextVar("posting")
+
+
+def event(objs: Any, *, type: str, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
+    """Post an event of any type about an object, or about all in an iterable, however deep.
+
+    Objects are bodies, dicts, pykube objects, or models of the kubernetes clients; TypeError for others. `backoffs` are the pauses
+    between the attempts, in seconds, in place of `settings.posting.default_backoffs`: one, or an iterable that can be asked again.
+    LookupError outside of the handlers of objects.
+    """
+    _here().say(objs, type, reason, message, backoffs)
+
+
+def info(objs: Any, *, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
+    """Post an event of type Normal, unless `settings.posting.level` is higher than INFO; see `event`."""
+    _say_at(logging.INFO, objs, "Normal", reason, message, backoffs)
+
+
+def warn(objs: Any, *, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
+    """Post an event of type Warning, unless `settings.posting.level` is higher than WARNING; see `event`."""
+    _say_at(logging.WARNING, objs, "Warning", reason, message, backoffs)
+
+
+def exception(
+    objs: Any, *, reason: str = "", message: str = "", exc: BaseException | None = None, backoffs: Backoffs = None
+) -> None:
+    """Post an event of type Error about an exception, by default the one that is being handled; see `event`.
+
+    The reason is the exception's class unless given; the exception's text follows the message. Nothing is posted when
+    `settings.posting.level` is higher than ERROR.
+    """
+    found = exc if exc is not None else sys.exc_info()[1]
+    told_reason, text = describe_error(found, reason, message)
+    _say_at(logging.ERROR, objs, "Error", told_reason, text, backoffs)
+
+
+@asynccontextmanager
+async def posting(client: Client, settings: OperatorSettings, rights: Rights) -> AsyncIterator[None]:
+    """Post for everything that is started inside; at the end write what waits, for `settings.queueing.exit_timeout` at most."""
+    how = settings.posting
+    reporter = Reporter(how.reporting_component, how.reporting_instance, how.event_name_prefix)
+    recorder = Recorder(client, reporter, rights, concurrency=how.worker_limit)
+    await recorder.start()
+    token = _posting.set(Posting(recorder, settings))
+    poster = _Poster(recorder, settings)
+    # Only when asked for: with any handler there, Python's last resort for programs without logging falls silent.
+    if settings.posting.loggers:
+        _objects.addHandler(poster)
+    try:
+        yield
+    finally:
+        _objects.removeHandler(poster)
+        _posting.reset(token)
+        await recorder.stop(settings.queueing.exit_timeout)
+
+
+_objects = logging.getLogger("kopf.objects")
+
+
+class _Poster(logging.Handler):
+    """Posts what the handlers of one operator log about their objects."""
+
+    def __init__(self, recorder: Recorder, settings: OperatorSettings) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._settings = settings
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Post a record, if it is ours and is to be."""
+        settings = self._settings.posting
+        known = vars(record)
+        if known.get("settings") is not self._settings or known.get("k8s_skip") or not known.get("k8s_ref"):
+            return
+        if not (settings.enabled and settings.loggers and record.levelno >= settings.level):
+            return
+        try:
+            reference = {key: value for key, value in known["k8s_ref"].items() if value}
+            post = Post(reference, type_of_level(record.levelno), "Logging", self.format(record))
+            if not post.is_about_event:
+                self._recorder.add(post, Way(settings.logging_backoffs, SIMILAR_LOGS))
+        except Exception:  # as all logging handlers do: a message that cannot be formatted is told on stderr
+            self.handleError(record)
+
+
+def _say_at(level: int, objs: Any, type: str, reason: str, message: str, backoffs: Backoffs) -> None:
+    found = _here()
+    if found.settings.posting.level <= level:
+        found.say(objs, type, reason, message, backoffs)
+
+
+def _here() -> Posting:
+    found = _posting.get(None)
+    if found is None or isinstance(current_cause.get(None), ActivityCause):
+        raise LookupError(
+            "Events can be posted while handlers of objects run, from them and from what they start; this is called from "
+            "elsewhere (a startup, cleanup, login or probe handler, or a thread or task of the program's own)."
+        )
+    return found

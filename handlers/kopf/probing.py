@@ -1,0 +1,72 @@
+"""Answer liveness probes with what the `on.probe` handlers find (Kopf's `--liveness`)."""
+
+import asyncio
+import json
+from typing import Any
+
+from ...controller.http.pages import Condition
+from ...controller.http.server import Answer, Request
+from ..causes.causes import Activity
+from ..execution.activities import ActivityError, Stage
+
+KEEP_SECONDS = 10.0
+"""For how long what the handlers found is answered again without asking them."""
+
+
+class Liveness:
+    """What the probe handlers found last; requests that come together share one run of them.
+
+    Before `begin` (the startup handlers have not succeeded yet) the page answers 503.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._begun = False
+        # A run goes on when who asked for it has gone: handlers that are retried would never come to their end otherwise.
+        self._run: asyncio.Task[dict[str, Any]] | None = None
+        self._found: dict[str, Any] = {}
+        self._until: float | None = None
+
+    def begin(self) -> None:
+        """Ask the handlers from now on."""
+        self._begun = True
+
+    async def end(self) -> None:
+        """Ask them no more."""
+        self._begun = False
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.gather(self._run, return_exceptions=True)
+
+    async def find(self) -> dict[str, Any]:
+        """The results by handler id. Raises ActivityError when a handler failed for good."""
+        loop = asyncio.get_running_loop()
+        if self._until is not None and loop.time() < self._until:
+            return self._found
+        if self._run is None:
+            self._run = loop.create_task(self._stage.run(Activity.PROBE), name="probe handlers")
+            self._run.add_done_callback(self._ended)
+        return await asyncio.shield(self._run)
+
+    def _ended(self, run: asyncio.Task[dict[str, Any]]) -> None:
+        self._run = None
+        # Also takes note of the error, if nobody waits for it any more.
+        if not run.cancelled() and run.exception() is None:
+            self._found = run.result()
+            self._until = asyncio.get_running_loop().time() + KEEP_SECONDS
+
+    async def answer(self, _: Request) -> Answer:
+        """The results as JSON. Raises ActivityError when a handler failed for good: a 500 to who asked."""
+        if not self._begun:
+            return Answer(b"The startup handlers have not succeeded yet.\n", 503)
+        found = await self.find()
+        return Answer(json.dumps(found, default=str).encode(), content_type="application/json; charset=utf-8")
+
+    async def check(self) -> Condition:
+        """Whether the process is alive, as far as the handlers can tell; before they may be asked, it is."""
+        if not self._begun:
+            return Condition(ok=True, text="not asked yet")
+        try:
+            return Condition(ok=True, text=json.dumps(await self.find(), default=str))
+        except ActivityError as error:
+            return Condition(ok=False, text=str(error))

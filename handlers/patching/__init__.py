@@ -1,0 +1,1 @@
+"""`ctl.handlers.patching`: what a round wants, arranged into requests."""

@@ -1,0 +1,1 @@
+"""`ctl.handlers.running`: the operator: options, survey of the cluster, wiring into the program."""

@@ -1,0 +1,313 @@
+"""Serve the resources that handlers are declared for, where they are to be served, as both begin and cease to be there."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ...client.discovery import Discovery
+from ...client.errors import AccessError, APIError, RequestError
+from ...client.resources import Key, Resource
+from ...controller.api.access_review import Rights
+from ...controller.kernel.controller import Controller, Watched
+from ...controller.peering.gate import Peering
+from ...controller.peering.rules import GROUPS
+from ...informers.factory import Factory
+from ...informers.informer import Informer
+from ...informers.store import Reader
+from ...informers.subscription import Subscription
+from ...runtime.tasks import Tasks
+from ..cycle.reconciler import ObjectKey, ObjectReconciler
+from ..declaration.namespaces import NamespacePattern
+from ..declaration.narrowing import narrow_labels
+from ..declaration.registry import OperatorRegistry
+from ..declaration.survey import Survey, survey
+from ..settings import WatchingSettings
+from .namespaces import Namespaces
+
+logger = logging.getLogger(__name__)
+
+CRDS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", kind="CustomResourceDefinition", namespaced=False
+)
+REPORT = 30.0
+"""How often the log says why handlers do not begin, in seconds."""
+RESCANS = (0.0, 0.3, 1.0, 3.0, 10.0)
+"""When to look again after a CRD has changed, in seconds: discovery follows the definition with some delay."""
+UNTOLD = (5.0, 60.0)
+"""How long to wait before looking again where CRDs may not be watched, in seconds: at first, and doubling up to the second. The second is
+also for groups that could not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where the operator works: everywhere (`patterns` is None), or in some namespaces; cluster-scoped objects always."""
+
+    patterns: frozenset[NamespacePattern] | None = None
+
+
+@dataclass(slots=True)
+class _Served:
+    informer: Informer
+    watched: Watched
+
+
+@dataclass(frozen=True, slots=True)
+class _Relisted:
+    """An informer as raw event handlers want it: each listed object is an event, at every list (Kopf behaviour)."""
+
+    informer: Informer
+
+    @property
+    def resource(self) -> Resource:
+        return self.informer.resource
+
+    @property
+    def store(self) -> Reader:
+        return self.informer.store
+
+    def subscribe(self, *, name: str) -> Subscription:
+        return self.informer.subscribe(name, relisted=True)
+
+    async def catch_up(self, version: str | None, heard_after: float | None) -> bool:
+        return await self.informer.catch_up(version, heard_after)
+
+
+@dataclass(slots=True)
+class Observation:
+    """Keeps an informer for each resource and place that handlers are for, and connects it with the controller."""
+
+    registry: OperatorRegistry
+    scope: Scope
+    discovery: Discovery
+    factory: Factory
+    controller: Controller[ObjectKey]
+    reconciler: ObjectReconciler
+    watching: WatchingSettings
+    rights: Rights
+    rescan: bool = True
+    peering: Peering | None = None
+    """Is told where peering objects can be; None: there are no peers."""
+    tell: Callable[[Survey], None] | None = None
+    """Called with what the first look at the cluster has found."""
+    _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
+    _namespaces: Namespaces | None = None
+    _found: frozenset[Resource] = frozenset()
+    _lacking: tuple[tuple[str, str], ...] = ()
+    _peerings: frozenset[Resource] = frozenset()
+    _applying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _warned: frozenset[str] = frozenset()
+    _crds: Informer | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _following: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def start(self, tasks: Tasks) -> None:
+        """Look at the cluster once and serve what is there; then follow its resource definitions and namespaces until stopped.
+
+        Raises the client's errors when the server cannot be asked what it serves.
+        """
+        if self.scope.patterns is not None:
+            self._namespaces = Namespaces(self.scope.patterns, self.factory, self.rights)
+            await self._namespaces.start(self._apply, scan=self.rescan)
+        await self.scan()
+        self.reconciler.barrier.complete()
+        if not self.reconciler.barrier.is_open:
+            self._following.append(tasks.spawn(self._report_barrier(), name="what is to be indexed"))
+        if self.rescan:
+            await self._follow_definitions(tasks)
+
+    async def stop(self) -> None:
+        """Serve nothing any more. What is in work goes on; nothing new comes. Handlers that wait for indices are not called."""
+        self.reconciler.barrier.abandon()
+        # Who looks at the cluster would begin to serve again what is dismissed here.
+        for task in self._following:
+            task.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
+        if self._crds is not None:
+            await self.factory.release(self._crds)
+        if self._namespaces is not None:
+            await self._namespaces.stop()
+        for place in list(self._served):
+            await self._dismiss(place)
+
+    def lacking(self) -> tuple[tuple[str, str], ...]:
+        """What handlers are declared for and do not get, with the reason, by the last look at the cluster (see `Survey.lacks`)."""
+        return self._lacking
+
+    async def scan(self) -> None:
+        """Ask the server what it has, and begin and cease to serve accordingly."""
+        resources = await self.discovery.resources(self._groups())
+        found = survey(self.registry, resources)
+        self.registry.pass_over(found.passed_over)
+        if self.tell is not None:
+            tell, self.tell = self.tell, None
+            tell(found)
+        warnings = found.warnings()
+        for text in warnings:
+            if text not in self._warned:
+                logger.warning("%s", text)
+        self._warned = frozenset(warnings)
+        # A group that could not be asked is not a group that is gone, nor is a kind that is defined: a server that has just
+        # been started tells of its own groups first.
+        missing = {place[0] for place in self._served} - set(resources)
+        unknown = {resource for resource in missing if self._is_unknown(resource) or self._is_defined(resource)}
+        self._found = found.watched | unknown
+        self._lacking = tuple(found.lacks(unknown))
+        unknown = {resource for resource in self._peerings if self._is_unknown(resource)}
+        self._peerings = frozenset(resource for resource in resources if resource.group in GROUPS) | unknown
+        await self._apply()
+
+    async def _apply(self) -> None:
+        """Begin and cease to serve resources as the cluster has them now, in the namespaces that there are now."""
+        async with self._applying:
+            if self.peering is not None:
+                # First, so that nothing is handled before the peers are known.
+                await self.peering.serve(self._peerings, None if self._namespaces is None else self._namespaces.names)
+            wanted = {(resource, place) for resource in self._found for place in self._places(resource)}
+            for place in [place for place in self._served if place not in wanted]:
+                informer = self._served[place].informer
+                await self._dismiss(place)
+                self.reconciler.unindex(informer)
+            for resource, namespace in sorted(wanted, key=repr):
+                if (resource, namespace) not in self._served:
+                    self._serve(resource, namespace)
+
+    def _places(self, resource: Resource) -> Iterable[str | None]:
+        """The namespaces to watch a resource in; None is the cluster as a whole."""
+        return (None,) if self._namespaces is None or not resource.namespaced else self._namespaces.names
+
+    def _groups(self) -> set[str] | None:
+        groups = {selector.group for selector in self.registry.selectors()}
+        if self.peering is not None:
+            groups.update(GROUPS)
+        return None if None in groups else {group for group in groups if group is not None}
+
+    def _is_unknown(self, resource: Resource) -> bool:
+        failures = self.discovery.failures
+        return resource.group in failures or resource.api_version in failures
+
+    def _is_defined(self, resource: Resource) -> bool:
+        """Whether there is a definition by which a resource is served."""
+        name = f"{resource.plural}.{resource.group}"
+        found = None if self._crds is None else self._crds.store.get(Key(None, name))
+        versions = [] if found is None else found.body().get("spec", {}).get("versions") or []
+        return any(version.get("name") == resource.version and version.get("served") for version in versions)
+
+    def _serve(self, resource: Resource, namespace: str | None) -> None:
+        logger.debug("Starting the watch-stream for %r %s.", resource, _where(namespace))
+        watching, interest = self.watching, self.registry.handles(resource)
+        labels = set(watching.label_selectors.collect(resource))
+        if interest.is_only_indexed and (narrow := narrow_labels(self.registry.indexing_specs(resource))):
+            labels.add(narrow)
+        informer = self.factory.informer(
+            resource,
+            namespace,
+            ",".join(sorted(labels)),
+            ",".join(sorted(set(watching.field_selectors.collect(resource)))),
+            shard_selector=next(iter(watching.shard_selectors.collect(resource)), None),
+        )
+        trigger = self.reconciler.serve(informer, lambda: watched.is_open)
+        source = _Relisted(informer) if interest.watching or interest.indexing else informer
+        watched = self.controller.watch(source, trigger)
+        self._served[resource, namespace] = _Served(informer, watched)
+        barrier = self.reconciler.barrier
+        if interest.indexing and not barrier.is_open:
+            barrier.expect((resource, namespace))
+            watched.tasks.spawn(self._wait_for_list(watched, (resource, namespace)), name="first list")
+
+    async def _dismiss(self, place: tuple[Resource, str | None]) -> None:
+        logger.debug("Stopping the watch-stream for %r %s.", place[0], _where(place[1]))
+        served = self._served.pop(place)
+        self.reconciler.dismiss(served.informer)
+        self.reconciler.barrier.told(place)
+        await served.watched.stop()
+        await self.factory.release(served.informer)
+
+    # What is to be indexed before handlers run.
+
+    async def _wait_for_list(self, watched: Watched, place: tuple[Resource, str | None]) -> None:
+        await watched.synced.wait()
+        self.reconciler.barrier.told(place)
+
+    async def _report_barrier(self) -> None:
+        barrier = self.reconciler.barrier
+        while True:
+            await asyncio.sleep(REPORT)
+            if barrier.is_open:
+                return
+            lists = [f"{served.informer!r}" for place, served in self._served.items() if place in barrier.awaited]
+            logger.warning(
+                "Handlers wait until everything is indexed; missing are the first lists of: %s; and objects: %d.",
+                ", ".join(lists) or "none",
+                barrier.unindexed,
+            )
+
+    # The definitions that come and go.
+
+    async def _follow_definitions(self, tasks: Tasks) -> None:
+        if not await self.rights.have_all(("list", "watch"), CRDS):
+            logger.info(
+                "The right to list and watch %r is missing: what is defined from now on is noticed within %d seconds.",
+                CRDS,
+                UNTOLD[1],
+            )
+            self._following.append(tasks.spawn(self._rescan_untold(), name="discovery"))
+            return
+        self._crds = self.factory.informer(CRDS)
+        self._following.append(tasks.spawn(self._note_definitions(self._crds), name="resource definitions"))
+        self._following.append(tasks.spawn(self._rescan_on_change(), name="discovery"))
+
+    async def _note_definitions(self, crds: Informer) -> None:
+        subscription = crds.subscribe(name="discovery")
+        async for _ in subscription:
+            self._changed.set()
+
+    async def _rescan_on_change(self) -> None:
+        while True:
+            # Of what could not be asked, such as an aggregated API, no definition tells when it is back.
+            if not await self._changes_within(UNTOLD[1] if self.discovery.failures else None):
+                await self._scan_again()
+                continue
+            # The whole series after each change: whether discovery shows it already cannot be seen from its answer.
+            left = deque(RESCANS)
+            while left:
+                if self._changed.is_set():
+                    self._changed.clear()
+                    left = deque(RESCANS)
+                if not await self._changes_within(left[0]) and (await self._scan_again() or len(left) > 1):
+                    # What could not be asked is asked until it can be.
+                    left.popleft()
+
+    async def _rescan_untold(self) -> None:
+        delay, longest = UNTOLD
+        while True:
+            await asyncio.sleep(delay)
+            before = self._found
+            await self._scan_again()
+            delay = UNTOLD[0] if self._found != before else min(2 * delay, longest)
+
+    async def _changes_within(self, seconds: float | None) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._changed.wait()
+        except TimeoutError:
+            return False
+
+    async def _scan_again(self) -> bool:
+        """Whether the server could be asked. Whatever goes wrong, kinds that come later are to be served."""
+        try:
+            await self.scan()
+        except Exception as exc:
+            known = isinstance(exc, (APIError, RequestError, AccessError))
+            logger.warning(
+                "What the server serves could not be asked; it will be asked again: %s",
+                exc if known else repr(exc),
+                exc_info=None if known else exc,
+            )
+            return False
+        return True
+
+
+def _where(namespace: str | None) -> str:
+    return "cluster-wide" if namespace is None else f"in {namespace!r}"

@@ -1,0 +1,139 @@
+"""The options of `operator`, checked before anything is begun."""
+
+import warnings
+from collections.abc import Callable, Collection
+from typing import Any, TypedDict
+
+from ...client.config.endpoint import Access
+from ..declaration.namespaces import NamespacePattern
+from ..declaration.registry import OperatorRegistry
+from ..declaration.survey import Survey
+from ..environment.environment import Lifecycle
+from ..kopf.flags import Flag, check_flag
+from ..settings import OperatorSettings
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `operator`, `run` and `spawn_tasks`; all optional."""
+
+    lifecycle: Lifecycle | None
+    """In which order due handlers are called; None: `get_default_lifecycle()`."""
+    registry: OperatorRegistry | None
+    """The handlers; None: those of the default registry."""
+    settings: OperatorSettings | None
+    """None: the defaults, to be changed by startup handlers."""
+    memo: Any
+    """What startup and cleanup handlers get as `memo`, and of which each object gets a copy; None: an empty Memo."""
+    standalone: bool | None
+    """Know no other operators."""
+    priority: int | None
+    """The priority among other operators."""
+    peering_name: str | None
+    """The peering object by which other operators are known; without it this operator pauses. None: `default`, if there is one."""
+    identity: str | None
+    """Who this operator is among its peers, nobody else; None: $POD_ID, else user@host/time/letters."""
+    clusterwide: bool
+    """Serve all namespaces."""
+    namespaces: Collection[NamespacePattern]
+    """Serve these namespaces only: names, globs with commas and `!`, or regular expressions for whole names."""
+    namespace: str | None
+    """Deprecated: one of `namespaces`."""
+    leader_elect: bool | None
+    """Act only as the leader among the replicas, by a Lease; None: inside a cluster, if that is allowed."""
+    lease_name: str | None
+    """The Lease; None: `ctl-{service account}-{first file or module}`."""
+    lease_namespace: str | None
+    """Where the Lease is; None: the namespace of the pod, or of the credentials."""
+    sources: Collection[str]
+    """The files and modules that declare the handlers: they name the Lease and are told on it; empty: those of the handlers."""
+    last_resort: Callable[[Exception], None] | None
+    """Called shortly before others may act, when leadership was lost and what cannot be cancelled goes on: to end the process.
+
+    None: the operator stops as fast as it can, and raises.
+    """
+    stop_flag: Flag | None
+    """The operator stops when it is raised."""
+    ready_flag: Flag | None
+    """Raised when the startup handlers have succeeded and the resources are being served."""
+    liveness_endpoint: str | None
+    """Where liveness probes are answered: `http://host:port/path`; None: nowhere."""
+    http: str | int | None
+    """Where metrics and health are shown: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere else), `off`; None: nowhere."""
+    debug_pages: bool | None
+    """Who may see the pages below `/debug`: True: everybody who reaches them; False: nobody; None: clients on this machine."""
+    found: Callable[[Survey], None] | None
+    """Called once, when it is known for the first time which of what is handled the server has."""
+    access: Access | None
+    """The way to the server; None: login handlers if there are any, else $KUBECONFIG, the pod's account, ~/.kube/config."""
+
+
+def check_options(options: Options, registry: OperatorRegistry) -> None:
+    """Say at once what would otherwise be missing silently: TypeError, or NotImplementedError. None is as good as not given."""
+    unknown = sorted(
+        name for name, value in options.items() if value is not None and name not in Options.__annotations__
+    )
+    if unknown:
+        raise TypeError(
+            f"operator() does not know {', '.join(unknown)}; it knows {', '.join(Options.__annotations__)}."
+        )
+    check_flag(options.get("stop_flag"))
+    check_flag(options.get("ready_flag"))
+    webhooks = registry.webhooks()
+    if webhooks:
+        raise NotImplementedError(
+            f"Admission handlers are not served yet, and these are declared: {', '.join(spec.id for spec in webhooks)}. "
+            "Remove them, or run this operator with Kopf."
+        )
+
+
+def served_namespaces(options: Options) -> frozenset[NamespacePattern] | None:
+    """The namespaces to be served; None: all. Raises TypeError for contradictions; warns where nothing is said.
+
+    To be called by who was called by the user's code: that is where the warnings point to.
+    """
+    namespaces = list(options.get("namespaces") or ())
+    clusterwide = bool(options.get("clusterwide"))
+    single = options.get("namespace")
+    if single is not None:
+        if namespaces:
+            raise TypeError(
+                "Either namespaces= or namespace= can be passed. Got both: leave the deprecated namespace= out."
+            )
+        warnings.warn("namespace= is deprecated; use namespaces=[...].", DeprecationWarning, stacklevel=5)
+        namespaces = [single]
+    if clusterwide and namespaces:
+        raise TypeError(
+            "The operator can be either cluster-wide or namespaced, not both. Leave clusterwide=True or namespaces=... out."
+        )
+    if not clusterwide and not namespaces:
+        warnings.warn(
+            "Absence of either namespaces or cluster-wide flag will become an error soon. "
+            "For now, switching to the cluster-wide mode for backward compatibility.",
+            FutureWarning,
+            stacklevel=5,
+        )
+        clusterwide = True
+    return None if clusterwide else frozenset(namespaces)
+
+
+def settings_with(options: Options, *, clusterwide: bool) -> OperatorSettings:
+    """The settings, with what the options say about them. Startup handlers may say otherwise."""
+    settings = options.get("settings") or OperatorSettings()
+    peering, leadership = settings.peering, settings.leadership
+    peering.clusterwide = clusterwide
+    if options.get("standalone") is not None:
+        peering.standalone = bool(options.get("standalone"))
+    if options.get("priority") is not None:
+        peering.priority = int(options.get("priority") or 0)
+    name = options.get("peering_name")
+    if name is not None:
+        peering.name, peering.mandatory = name, True
+    if options.get("debug_pages") is not None:
+        settings.diagnostics.debug_pages = options.get("debug_pages")
+    if options.get("leader_elect") is not None:
+        leadership.elect = options.get("leader_elect")
+    if options.get("lease_name") is not None:
+        leadership.lease_name = options.get("lease_name")
+    if options.get("lease_namespace") is not None:
+        leadership.lease_namespace = options.get("lease_namespace")
+    return settings
