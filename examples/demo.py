@@ -15,10 +15,7 @@ from typing import Any
 
 import yaml
 
-from ctl.client.config.access import load_access
-from ctl.client.errors import NotFound
-from ctl.client.resources import Resource
-from ctl.client.rest import Client
+from ctl import Client, NotFound, Resource, load_access
 
 EXAMPLE = Path(os.path.relpath(Path(__file__).parent / "01-minimal"))
 KOPFEXAMPLES = Resource("kopf.dev", "v1", "kopfexamples", namespaced=True)

@@ -1,9 +1,7 @@
 import asyncio
 
 import ctl
-from ctl.client.config.access import load_access
-from ctl.client.resources import Resource
-from ctl.client.rest import Client
+from ctl import Client, Resource, load_access
 
 CONFIGMAPS = Resource("", "v1", "configmaps", namespaced=True)
 
