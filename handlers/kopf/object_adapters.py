@@ -6,8 +6,9 @@ Everything is changed in place: a mapping or a list that is there stays the same
 """
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..causes.fields import FieldPath
 
@@ -22,29 +23,42 @@ _INNER = ("obj", "raw")
 _MODEL_LIBRARIES = frozenset({"kubernetes", "kubernetes_asyncio"})
 
 
-class Manifest(Protocol):
+class Manifest(ABC):
     """One object, its fields named as in the API whatever they are called in its library."""
 
+    @abstractmethod
     def get(self, path: FieldPath) -> Any:
         """The value at a path, None when it is absent; values are the library's own."""
 
+    @abstractmethod
     def set(self, path: FieldPath, value: Any) -> None:
         """Set the value at a path; what is absent on the way is made."""
 
-    def labels(self) -> MutableMapping[str, Any]:
-        """The labels themselves, to be changed; made where they are absent."""
-
-    def owners(self) -> MutableSequence[Any]:
-        """The references to the owners themselves, to be changed; made where they are absent."""
-
+    @abstractmethod
     def refer(self, reference: Mapping[str, Any]) -> Any:
         """A reference as it stands in `owners()`."""
 
+    def labels(self) -> MutableMapping[str, Any]:
+        """The labels themselves, to be changed; made where they are absent."""
+        return self._made(LABELS, {})  # type: ignore[no-any-return]
+
+    def owners(self) -> MutableSequence[Any]:
+        """The references to the owners themselves, to be changed; made where they are absent."""
+        return self._made(OWNERS, [])  # type: ignore[no-any-return]
+
     def nested(self, path: FieldPath) -> "Iterator[Manifest]":
         """The objects at a path: none when it is absent, one, or those of a list."""
+        value = self.get(path)
+        return iter(()) if value is None else each(value)
+
+    def _made(self, path: FieldPath, empty: Any) -> Any:
+        if self.get(path) is None:
+            self.set(path, empty)
+        # Read again: some mappings keep what they are given in a form of their own.
+        return self.get(path)
 
 
-class MappingManifest:
+class MappingManifest(Manifest):
     """A manifest over a mapping."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -66,30 +80,12 @@ class MappingManifest:
             data = data[key]
         data[path[-1]] = value
 
-    def labels(self) -> MutableMapping[str, Any]:
-        """The labels themselves."""
-        if self.get(LABELS) is None:
-            self.set(LABELS, {})
-        # Read again: some mappings keep what they are given in a form of their own.
-        return self.get(LABELS)  # type: ignore[no-any-return]
-
-    def owners(self) -> MutableSequence[Any]:
-        """The references themselves."""
-        if self.get(OWNERS) is None:
-            self.set(OWNERS, [])
-        return self.get(OWNERS)  # type: ignore[no-any-return]
-
     def refer(self, reference: Mapping[str, Any]) -> dict[str, Any]:
         """A reference as a dict."""
         return dict(reference)
 
-    def nested(self, path: FieldPath) -> Iterator[Manifest]:
-        """The objects at a path."""
-        value = self.get(path)
-        return iter(()) if value is None else each(value)
 
-
-class ModelManifest:
+class ModelManifest(Manifest):
     """A manifest over a model of a library: `kubernetes` or `kubernetes_asyncio`."""
 
     def __init__(self, model: Any, library: str) -> None:
@@ -117,27 +113,10 @@ class ModelManifest:
         else:
             setattr(model, _attribute(model, path[-1]), value)
 
-    def labels(self) -> MutableMapping[str, Any]:
-        """The labels themselves."""
-        if self.get(LABELS) is None:
-            self.set(LABELS, {})
-        return self.get(LABELS)  # type: ignore[no-any-return]
-
-    def owners(self) -> MutableSequence[Any]:
-        """The references themselves."""
-        if self.get(OWNERS) is None:
-            self.set(OWNERS, [])
-        return self.get(OWNERS)  # type: ignore[no-any-return]
-
     def refer(self, reference: Mapping[str, Any]) -> Any:
         """A reference as a model."""
         cls = self._library.V1OwnerReference
         return cls(**{_attribute(cls, key): value for key, value in reference.items()})
-
-    def nested(self, path: FieldPath) -> Iterator[Manifest]:
-        """The objects at a path."""
-        value = self.get(path)
-        return iter(()) if value is None else each(value)
 
 
 def each(objs: Foreign | Iterable[Foreign] | None, *, writable: bool = True) -> Iterator[Manifest]:
