@@ -20,6 +20,9 @@ from .views import Body, RawEvent
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 
+LARGE = 2**17
+"""From how many bytes of JSON on an object is large; decoded, in several copies, it takes up to a hundred times as much."""
+
 
 class Reason(enum.StrEnum):
     """What happened to an object. The first four are handled; the others are only told."""
@@ -99,9 +102,15 @@ class ResourceCause(Cause, kw_only=True, eq=False):
     resource: Resource
     patch: Patch
     body: Body
+    size: int = 0
+    """How many bytes of JSON the object is."""
 
     def let_go(self) -> None:
-        """Keep the identity and the metadata."""
+        """Keep the identity and the metadata; a small object stays as it is, since to part with it costs more than to keep it."""
+        if self.size >= LARGE:
+            self._let_go()
+
+    def _let_go(self) -> None:
         self._kwargs = None
         self.body = self.body.stub()
         self.patch.let_go(self.body)
@@ -140,9 +149,8 @@ class WatchingCause(ResourceCause, kw_only=True, eq=False):
     event: RawEvent | Mapping[str, Any]
     type: str | None = None
 
-    def let_go(self) -> None:
-        """Keep the type too."""
-        super().let_go()
+    def _let_go(self) -> None:
+        super()._let_go()
         self.event = {"type": self.type, "object": dict(self.body)}
 
     def _given(self) -> dict[str, Any]:
@@ -175,9 +183,8 @@ class ChangingCause(ResourceCause, kw_only=True, eq=False):
     new: Any = None
     diff: Diff = EMPTY
 
-    def let_go(self) -> None:
-        """Keep the reason too."""
-        super().let_go()
+    def _let_go(self) -> None:
+        super()._let_go()
         self.old = self.new = None
         self.diff = EMPTY
 

@@ -138,6 +138,7 @@ class Changes:
             resource=self.place.resource,
             patch=self.patch,
             body=body,
+            size=len(obj.raw),
             initial=initial,
             reason=reason,
             old=shown_old,

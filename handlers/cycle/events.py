@@ -52,6 +52,7 @@ def _cause(delta: Delta, resource: Resource, patch: Patch, memo: Any, env: Envir
         resource=resource,
         patch=patch,
         body=body,
+        size=len(delta.object.raw),
         event={"type": delta.wire_type, "object": raw},
         type=delta.wire_type,
     )

@@ -18,7 +18,7 @@ from ...controller.kernel.source import BACKLOG_PRIORITY
 from ...controller.leader.gates import AlwaysOpen, Gate
 from ...informers.deltas import DELETED, SYNCED, Delta
 from ...informers.informer import Informer
-from ..causes.causes import Reason
+from ..causes.causes import LARGE, Reason
 from ..daemons.background import NOBODY, Background
 from ..declaration.registry import Interest
 from ..environment.environment import Environment, ObjectKey, Place
@@ -27,7 +27,7 @@ from ..execution.progression import SHORTEST
 from ..indexing.barrier import Barrier
 from ..indexing.event_buffer import LIMIT, Backlog
 from ..indexing.indexing import Indexing
-from ..indexing.keyed_lock import LARGE, Scales, Turns
+from ..indexing.keyed_lock import Scales, Turns
 from ..indexing.standby import Keeper
 from ..loggers import ObjectLogger
 from ..patching.writer import KeepsChanging

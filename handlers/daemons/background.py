@@ -316,6 +316,7 @@ class Background:
             resource=resource,
             patch=Patch(body=body),
             body=body,
+            size=len(obj.raw),
         )
 
     def _notice(self, host: Host, obj: Object, specs: Iterable[SpawningSpec]) -> None:

@@ -158,6 +158,7 @@ class Companion(Generic[SpecT]):
             resource=self.host.place.resource,
             patch=Patch(body=body, fns=self.left),
             body=body,
+            size=len(obj.raw),
             stopper=self.stopper,
         )
 

@@ -107,4 +107,5 @@ class Indexing:
             resource=resource,
             patch=Patch(),
             body=body,
+            size=len(obj.raw),
         )

@@ -34,8 +34,6 @@ class Turns(Generic[K]):
                 self._locks[key] = lock, users - 1
 
 
-LARGE = 2**17
-"""From how many bytes of JSON on an object is large; decoded, in several copies, it takes up to a hundred times as much."""
 AT_ONCE = 2**21
 """How many bytes of large objects are worked on at once: one of those that are as large as they may be, or several smaller ones."""
 PATIENCE = 1.0

@@ -1,4 +1,4 @@
-"""What an attempt decodes is gone with it, and few large objects are decoded at once."""
+"""What an attempt decodes of a large object is gone with it, and few large objects are decoded at once."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from .world import KEX, Calls, World, rest
 pytestmark = pytest.mark.virtual_time
 
 MARKER = "of this there is one in each decoded copy"
-SMALL = b'{"' + MARKER.encode() + b'":{"a":{"b":1}}}'
+JUST_LARGE = b'{"' + MARKER.encode() + b'":{"a":{"b":1}},"rest":"' + b"x" * 140_000 + b'"}'
 LARGE = b'{"' + MARKER.encode() + b'":[' + b",".join([b'{"a":1}'] * 150_000) + b"]}"
 
 
@@ -89,7 +89,7 @@ async def test_nothing_that_was_decoded_outlives_the_attempts(
     caplog.set_level(logging.CRITICAL + 1, "kopf.objects")  # pytest keeps the tracebacks of what is logged
     left_behind: list[asyncio.Task[None]] = []
     declare(calls, left_behind)
-    async with telling(world, SMALL) as access:
+    async with telling(world, JUST_LARGE) as access:
         await world.create("early", spec={"what": PLACEHOLDER, "field": "value"})
         async with world.running(access=access):
             await world.create("late", spec={"what": PLACEHOLDER, "field": "value"})
@@ -117,7 +117,7 @@ async def test_a_daemon_holds_one_decoded_copy_and_none_when_it_has_ended(world:
         await waits_in_vain()
         await stopped.wait()
 
-    async with telling(world, SMALL) as access, world.running(access=access):
+    async with telling(world, JUST_LARGE) as access, world.running(access=access):
         for name in ("one", "two"):
             await world.create(name, spec={"what": PLACEHOLDER, "field": "value"})
         await world.until(lambda: calls.count("daemon") == 2)
