@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -93,25 +94,31 @@ class Resource:
             raise ValueError(
                 f"Specific namespaces are required for specific namespaced resources. That of {name!r} ({self!r}) is missing."
             )
-        parts = ["/api" if not self.group and self.version == "v1" else "/apis"]
-        parts += [self._segment("group", self.group)] if self.group else []
-        parts.append(self._segment("version", self.version))
-        parts += ["namespaces", self._segment("namespace", namespace)] if namespace is not None else []
+        parts = [_root(self)]
+        if namespace is not None:
+            parts += ["namespaces", self._segment("namespace", namespace)]
         parts.append(self._segment("plural name", self.plural))
-        parts += [self._segment("object name", name)] if name is not None else []
-        parts += [self._segment("subresource", subresource)] if subresource is not None else []
+        if name is not None:
+            parts.append(self._segment("object name", name))
+        if subresource is not None:
+            parts.append(self._segment("subresource", subresource))
         url = (server or "").rstrip("/") + "/".join(parts)
         return f"{url}?{urlencode(params)}" if params else url
 
     def get_object_url(self, *, namespace: str | None, name: str, subresource: str | None = None) -> str:
         """The URL of one object or of its subresource. Raises ValueError as `get_url` does, and for a name that is None."""
         # With None, the deletion of one object would be that of the collection.
-        return self.get_url(namespace=namespace, name=self._checked("object name", name), subresource=subresource)
+        given: object = name
+        if given is None:
+            self._checked("object name", name)
+        return self.get_url(namespace=namespace, name=name, subresource=subresource)
 
     def _segment(self, what: str, text: str) -> str:
-        self._checked(what, text)
         # All names that the API accepts are plain.
-        return text if _is_plain(text) else quote(text, safe="")
+        given: object = text  # types are not checked at run time
+        if isinstance(given, str) and given not in _NO_SEGMENTS and _is_plain(given):
+            return given
+        return quote(self._checked(what, text), safe="")
 
     def _checked(self, what: str, text: str) -> str:
         """The text, if it stays one segment of a path."""
@@ -122,3 +129,11 @@ class Resource:
             f"A request for {self!r} has no usable {what}: expected a text that is not empty, '.' or '..', and has no '/' and no '%'; "
             f"found {text!r}. Nothing was sent. Correct the {what}, or leave such objects out."
         )
+
+
+@lru_cache(maxsize=1024)
+def _root(resource: Resource) -> str:
+    """Where the resources of its group and version are."""
+    parts = ["/api" if not resource.group and resource.version == "v1" else "/apis"]
+    parts += [resource._segment("group", resource.group)] if resource.group else []
+    return "/".join([*parts, resource._segment("version", resource.version)])
