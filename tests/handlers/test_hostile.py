@@ -105,7 +105,7 @@ async def test_one_object_with_hostile_json_stops_nobody_else(
     world: World, calls: Calls, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     declare(calls)
-    began = time.perf_counter()
+    began = time.process_time()
     async with telling(world, HOSTILE[case]) as access:
         await world.create("bad", spec={"what": PLACEHOLDER, "field": "value"})
         await world.create("early")
@@ -133,7 +133,9 @@ async def test_one_object_with_hostile_json_stops_nobody_else(
             await rest()
     assert of(calls, "late") == {"create", "update", "delete", "event", "daemon", "timer"}
     assert of(calls, "after") == {"create", "delete", "event", "daemon", "timer"}
-    assert time.perf_counter() - began < 30, "seconds of work; what is quadratic takes minutes"
+    assert time.process_time() - began < 30, (
+        "seconds of work, however many others work beside it; what is quadratic takes minutes"
+    )
     errors = [text for text in messages(caplog.records) if "Error" in text]
     if "create" not in of(calls, "bad"):
         assert "Throttling for 1.0 seconds due to an unexpected error" in errors[0]

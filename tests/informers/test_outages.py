@@ -286,5 +286,5 @@ async def test_many_processes_are_spread_over_the_first_seconds() -> None:
         await fleet.sandbox.start()
         await fleet.back(5.0)
         firsts = Counter(int((moment - began) / 0.5) for moment in seen)
-        assert max(firsts.values()) <= 25, firsts
+        assert max(firsts.values()) <= 30, firsts
         assert len(firsts) >= 4, firsts
