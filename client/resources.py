@@ -94,15 +94,13 @@ class Resource:
             raise ValueError(
                 f"Specific namespaces are required for specific namespaced resources. That of {name!r} ({self!r}) is missing."
             )
-        parts = [_root(self)]
-        if namespace is not None:
-            parts += ["namespaces", self._segment("namespace", namespace)]
-        parts.append(self._segment("plural name", self.plural))
-        if name is not None:
-            parts.append(self._segment("object name", name))
+        root, plural = _parts(self)
+        url = root if namespace is None else f"{root}/namespaces/{self._segment('namespace', namespace)}"
+        url = f"{url}/{plural}" if name is None else f"{url}/{plural}/{self._segment('object name', name)}"
         if subresource is not None:
-            parts.append(self._segment("subresource", subresource))
-        url = (server or "").rstrip("/") + "/".join(parts)
+            url += f"/{self._segment('subresource', subresource)}"
+        if server:
+            url = server.rstrip("/") + url
         return f"{url}?{urlencode(params)}" if params else url
 
     def get_object_url(self, *, namespace: str | None, name: str, subresource: str | None = None) -> str:
@@ -132,8 +130,9 @@ class Resource:
 
 
 @lru_cache(maxsize=1024)
-def _root(resource: Resource) -> str:
-    """Where the resources of its group and version are."""
+def _parts(resource: Resource) -> tuple[str, str]:
+    """The parts of a URL that are the same for all objects: where the resources of its group and version are, and its plural name."""
     parts = ["/api" if not resource.group and resource.version == "v1" else "/apis"]
     parts += [resource._segment("group", resource.group)] if resource.group else []
-    return "/".join([*parts, resource._segment("version", resource.version)])
+    root = "/".join([*parts, resource._segment("version", resource.version)])
+    return root, resource._segment("plural name", resource.plural)

@@ -304,6 +304,8 @@ class Client:
             raise
 
     def _fence_of(self, call: Call) -> Fence | None:
+        if self.fence is None:
+            return None
         return self.fence if call.channel != "renewal" and call.stores else None
 
     @asynccontextmanager

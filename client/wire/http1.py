@@ -51,18 +51,24 @@ async def read_body(
     AnswerTooLarge for a success of more than `largest` bytes.
     """
     is_success = 200 <= status < 300
-    if is_success and "Content-Encoding" not in headers and int(headers.get("Content-Length") or 0) > largest:
+    if (
+        not content.is_eof()
+        and is_success
+        and "Content-Encoding" not in headers
+        and int(headers.get("Content-Length") or 0) > largest
+    ):
         raise _too_large(largest)
     pieces: list[bytes] = []
     size = 0
-    while piece := await content.readany():
-        pieces.append(piece)
+    while True:
+        piece = await content.readany()
         size += len(piece)
-        if not is_success and size > LARGEST_REFUSAL:
-            return b"".join(pieces), False
-        if size > largest:
+        is_refused = not is_success and size > LARGEST_REFUSAL
+        if size > largest and not is_refused:
             raise _too_large(largest)
-    return b"".join(pieces), True
+        if is_refused or content.at_eof():
+            return b"".join([*pieces, piece]) if pieces else piece, not is_refused
+        pieces.append(piece)
 
 
 def _too_large(largest: int) -> AnswerTooLarge:
