@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from .controller.api.conditions import Condition
     from .controller.api.ownership import OwnershipError
     from .controller.api.resolve import UnknownResource
-    from .controller.building.builder import control as controller
+    from .controller.building.builder import controller
     from .controller.building.context import Context
-    from .controller.kernel import mappers as triggers
-    from .controller.kernel import predicates
+    from .controller.kernel import mappers, predicates
     from .controller.kernel.channel import Channel, every
     from .controller.kernel.reconciler import Attempt
     from .controller.kernel.result import Result, TerminalError
@@ -117,7 +116,7 @@ if TYPE_CHECKING:
         SmartProgressStorage,
         StatusProgressStorage,
     )
-    from .informers.factory import Factory
+    from .informers.factory import SharedInformerFactory
     from .on import daemon, index, register, subhandler, timer
     from .runtime.logs import LogFormat, Logger
 
@@ -152,7 +151,6 @@ __all__ = [
     "DiffItem",
     "DiffOperation",
     "ErrorsMode",
-    "Factory",
     "FieldPath",
     "FieldSpec",
     "Forbidden",
@@ -200,6 +198,7 @@ __all__ = [
     "Resource",
     "Result",
     "Serving",
+    "SharedInformerFactory",
     "SmartProgressStorage",
     "Spec",
     "Stage",
@@ -247,6 +246,7 @@ __all__ = [
     "login_via_pykube",
     "login_with_kubeconfig",
     "login_with_service_account",
+    "mappers",
     "none_",
     "not_",
     "on",
@@ -263,7 +263,6 @@ __all__ = [
     "spawn_tasks",
     "subhandler",
     "timer",
-    "triggers",
     "warn",
 ]
 

@@ -32,7 +32,7 @@ EXPORTS: Final[Mapping[str, str]] = {
         "controller.kernel.channel": "Channel every",
         "controller.program.term": "StillWorking end_process",
         "handlers.running.declared": "declare",
-        "informers.factory": "Factory",
+        "informers.factory": "SharedInformerFactory",
         "handlers.daemons.stoppers": """
             AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker
         """,
@@ -87,10 +87,10 @@ MODULES: Final[Mapping[str, str]] = {
     "controller": "controller",
     "finalizers": "controller.api.finalizers",
     "lifecycles": "handlers.execution.lifecycles",
+    "mappers": "controller.kernel.mappers",
     "on": "on",
     "ownership": "controller.api.ownership",
     "predicates": "controller.kernel.predicates",
-    "triggers": "controller.kernel.mappers",
 }
 """Public names that are modules -> the module, relative to the package."""
 
@@ -108,7 +108,7 @@ OWN: Final = frozenset(
         "OutsideProgressStorage",
         "Conflict",
         "Context",
-        "Factory",
+        "SharedInformerFactory",
         "Forbidden",
         "Invalid",
         "KeepsChanging",
@@ -138,10 +138,10 @@ OWN: Final = frozenset(
         "finalizers",
         "install_as_kopf",
         "load_access",
+        "mappers",
         "ownership",
         "predicates",
         "serve",
-        "triggers",
     ]
 )
 """Public names that Kopf does not have."""

@@ -197,7 +197,7 @@ def situation(options: RbacOptions, registry: OperatorRegistry, habits: Habits, 
             Controlled(
                 one.name,
                 tuple(
-                    dict.fromkeys(look.name for look in (one.plan.primary, *one.plan.looks) if look.informer is None)
+                    dict.fromkeys(look.name for look in (one.plan.primary, *one.plan.watches) if look.informer is None)
                 ),
             )
             for one in declared(registry)

@@ -39,7 +39,7 @@ def summary(registry: OperatorRegistry, start: Start) -> list[str]:
 
 def handled(registry: OperatorRegistry, found: Survey) -> str:
     """What is handled, by the kinds and versions that the server has, and what it has not yet."""
-    controllers = [assembly.name for assembly in declared(registry)]
+    controllers = [spec.name for spec in declared(registry)]
     webhooks = [str(selector) for selector in registry.webhook_selectors()]
     named = [
         ("", [repr(resource) for resource in found.watched]),

@@ -8,15 +8,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .building.builder import Blueprint
+    from .building.builder import Builder
 
 
 class _Sentence(ModuleType):
-    def __call__(self, resource: str) -> "Blueprint":
+    def __call__(self, resource: str) -> "Builder":
         """Begin the sentence with the resource whose objects are reconciled; see `builder`."""
-        from .building.builder import control
+        from .building.builder import controller
 
-        return control(resource)
+        return controller(resource)
 
 
 sys.modules[__name__].__class__ = _Sentence

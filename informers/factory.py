@@ -21,7 +21,7 @@ class _Shared:
     users: int = 0
 
 
-class Factory:
+class SharedInformerFactory:
     """The informers of one client. Belongs to the loop on which it is first used.
 
     Users are counted: who asks for an informer releases it once, and the last release closes the watch and forgets the copy.

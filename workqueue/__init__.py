@@ -3,7 +3,7 @@
 from .delaying import DelayingQueue
 from .ledger import Ageing
 from .queue import Queue, ShutDown
-from .ratelimit import Bucket, Capped, Exponential, FastSlow, Limiter, MaxOf
+from .ratelimit import Bucket, Capped, Exponential, FastSlow, MaxOf, RateLimiter
 from .ratelimited import RateLimitingQueue
 
 __all__ = [
@@ -13,9 +13,9 @@ __all__ = [
     "DelayingQueue",
     "Exponential",
     "FastSlow",
-    "Limiter",
     "MaxOf",
     "Queue",
+    "RateLimiter",
     "RateLimitingQueue",
     "ShutDown",
 ]

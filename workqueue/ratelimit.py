@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
-class Limiter(Protocol[K_contra]):
+class RateLimiter(Protocol[K_contra]):
     """What a rate-limited queue asks. `now` is in seconds of any clock that does not go back, `random` in [0, 1)."""
 
     def when(self, key: K_contra, now: float, random: float) -> float:
@@ -24,7 +24,7 @@ class Limiter(Protocol[K_contra]):
         """How many failures of the key were counted since it was forgotten."""
 
 
-class Exponential(Limiter[K]):
+class Exponential(RateLimiter[K]):
     """For each key: `base` doubling with each failure, at most `cap`; then shortened by up to `jitter` times itself.
 
     The default is client-go's 5 ms to 1000 s, of which a delay takes between the half and the whole.
@@ -55,7 +55,7 @@ class Exponential(Limiter[K]):
         return self._failures.get(key, 0)
 
 
-class FastSlow(Limiter[K]):
+class FastSlow(RateLimiter[K]):
     """For each key: `fast` seconds for the first `attempts` failures, `slow` after that."""
 
     def __init__(self, fast: float, slow: float, attempts: int) -> None:
@@ -76,7 +76,7 @@ class FastSlow(Limiter[K]):
         return self._failures.get(key, 0)
 
 
-class Bucket(Limiter[Hashable]):
+class Bucket(RateLimiter[Hashable]):
     """For all keys together: `burst` at once and `qps` in each second after that, in the order of asking.
 
     client-go's numbers are 10 and 100. It counts no failures of single keys.
@@ -105,10 +105,10 @@ class Bucket(Limiter[Hashable]):
         return 0
 
 
-class MaxOf(Limiter[K]):
+class MaxOf(RateLimiter[K]):
     """The longest delay of several limiters; each is asked, and counts, every time."""
 
-    def __init__(self, *limiters: Limiter[K]) -> None:
+    def __init__(self, *limiters: RateLimiter[K]) -> None:
         if not limiters:
             raise ValueError("MaxOf needs at least one limiter.")
         self._limiters = limiters
@@ -127,10 +127,10 @@ class MaxOf(Limiter[K]):
         return max(limiter.failures(key) for limiter in self._limiters)
 
 
-class Capped(Limiter[K]):
+class Capped(RateLimiter[K]):
     """Another limiter, but never longer than `longest` seconds."""
 
-    def __init__(self, limiter: Limiter[K], longest: float) -> None:
+    def __init__(self, limiter: RateLimiter[K], longest: float) -> None:
         self._limiter, self._longest = limiter, longest
 
     def when(self, key: K, now: float, random: float) -> float:

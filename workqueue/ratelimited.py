@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from .delaying import DelayingQueue
 from .ledger import Ageing
-from .ratelimit import Exponential, Limiter
+from .ratelimit import Exponential, RateLimiter
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,12 +27,12 @@ class RateLimitingQueue(DelayingQueue[K]):
         self,
         name: str = "",
         *,
-        limiter: Limiter[K] | None = None,
+        limiter: RateLimiter[K] | None = None,
         ageing: Ageing = Ageing(),  # noqa: B008 (frozen)
         controller: str | None = None,
     ) -> None:
         super().__init__(name, ageing=ageing, controller=controller)
-        self._limiter: Limiter[K] = limiter if limiter is not None else Exponential()
+        self._limiter: RateLimiter[K] = limiter if limiter is not None else Exponential()
         # The loop's time at which the back-off of a key ends; perhaps in the past. Only for keys that failed last time.
         self._until: dict[K, float] = {}
         # Keys in work that were added as urgent meanwhile: a failure of the work does not hold them back.

@@ -12,7 +12,7 @@ from ...client.objects import Object
 from ...client.patches import merge_patch
 from ...client.resources import Key, Resource
 from ...client.rest import Client, PatchKind
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...runtime import clock
 from . import desired, finalizers
 from .conditions import Condition, merged
@@ -65,7 +65,7 @@ class CachedClient(Requests):
     compare anew, TRIES times (KeepsChanging). Every method that asks the server raises what `Client` raises, unless it says otherwise.
     """
 
-    def __init__(self, client: Client, factory: Factory, *, author: str) -> None:
+    def __init__(self, client: Client, factory: SharedInformerFactory, *, author: str) -> None:
         super().__init__(client, factory, author=author)
         self._remembered = desired.Remembered()
         self._warned: set[tuple[Resource, str]] = set()

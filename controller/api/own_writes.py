@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ...client.objects import Object, without_bookkeeping
 from ...client.patches import PatchError, json_patch
 from ...client.resources import Key, Resource
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 
 PATIENCE = 5.0
@@ -63,7 +63,7 @@ class Write:
 class Echoes:
     """Shows the answers of the server to everyone who reads from the informers of a factory."""
 
-    def __init__(self, factory: Factory, author: str) -> None:
+    def __init__(self, factory: SharedInformerFactory, author: str) -> None:
         self._factory = factory
         self._author = author
 

@@ -10,7 +10,7 @@ from ...client.errors import Conflict, NotFound
 from ...client.objects import Object
 from ...client.resources import Key, Resource
 from ...client.rest import Client, ListOptions, PatchKind
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.lister import Lister
 from . import desired
 from .caches import Copy
@@ -36,7 +36,7 @@ class Requests:
     Every method that asks the server raises what `Client` raises, unless it says otherwise.
     """
 
-    def __init__(self, client: Client, factory: Factory, *, author: str) -> None:
+    def __init__(self, client: Client, factory: SharedInformerFactory, *, author: str) -> None:
         self.client = client
         """For everything else. What is written with it is seen when the watch delivers it."""
         self.author = author

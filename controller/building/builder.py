@@ -1,6 +1,6 @@
-"""A controller is put together by a sentence.
+"""The builder of controllers, after controller-runtime's.
 
-control("kopfexamples.kopf.dev").owns("configmaps").concurrently(4).reconciles(reconcile)
+controller("kopfexamples.kopf.dev").owns("configmaps").concurrency(4).reconciles(reconcile)
 
 async def reconcile(key: Key, context: Context) -> Result | None: ...
 """
@@ -11,20 +11,20 @@ from typing import Any, Protocol, TypeVar, cast
 
 from ...client.resources import Key
 from ...client.rest import Client
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.indexers import IndexFunction
 from ...informers.informer import Informer
-from ...workqueue import Limiter
+from ...workqueue import RateLimiter
 from ..api.client import CachedClient
-from ..kernel import mappers as triggers
-from ..kernel.mappers import Trigger
+from ..kernel import mappers
+from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
 from ..kernel.reconciler import as_function
 from ..kernel.result import Result
 from ..leader.gates import Gate
 from .built import BuiltController
 from .context import Context
-from .plan import Feed, Look, Options, Plan
+from .plan import ControllerOptions, Plan, SourceSpec, WatchSpec
 
 T = TypeVar("T")
 
@@ -41,107 +41,107 @@ class ReconcilesObjects(Protocol):
         """Bring the world into the state that the object of the key asks for; see `Reconciler` for what may be relied on."""
 
 
-Source = AsyncIterable[T] | Callable[[], AsyncIterable[T]]
-"""Something that tells items; a function that gives it, where a controller may be built more than once."""
+Items = AsyncIterable[T] | Callable[[], AsyncIterable[T]]
+"""A source of items; or a function that returns one, for controllers that are built more than once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Blueprint:
-    """A controller that is not built yet. Each method gives another blueprint and leaves this one as it is.
+class Builder:
+    """Describes a controller. Each method returns another builder and leaves this one as it is.
 
     Resources are named `plural.group`, `plural.version.group`, or by the plural alone in the core group.
     """
 
     plan: Plan
 
-    def owns(self, resource: str, *, when: Predicate | None = None, controller_only: bool = True) -> "Blueprint":
-        """Reconcile an object when one that it owns changes; by default, that it controls."""
-        return self._looking(Look(resource, None, when, controller_only=controller_only))
+    def owns(self, resource: str, *, predicate: Predicate | None = None, controller_only: bool = True) -> "Builder":
+        """Reconcile an object when one that it owns changes; by default only where the owner reference says `controller: true`."""
+        return self._watching(WatchSpec(resource, None, predicate, controller_only=controller_only))
 
-    def watches(self, resource: str | Informer, trigger: Trigger[Key], *, when: Predicate | None = None) -> "Blueprint":
-        """Reconcile the keys that a trigger says (see `ctl.controller.kernel.mappers`) when an object of another resource changes.
+    def watches(
+        self, resource: str | Informer, mapper: Mapper[Key], *, predicate: Predicate | None = None
+    ) -> "Builder":
+        """Reconcile the keys that a mapper (see `ctl.mappers`) returns for each change of another resource.
 
-        An informer of your own (of another cluster, with a selection of its own) may stand in the place of a name; it stays yours to stop.
+        In the place of a name may stand an informer of yours (of another cluster, with a selector of its own). You stop that yourself.
         """
         if isinstance(resource, Informer):
-            return self._looking(Look(repr(resource.resource), trigger, when, informer=resource))
-        return self._looking(Look(resource, trigger, when))
+            return self._watching(WatchSpec(repr(resource.resource), mapper, predicate, informer=resource))
+        return self._watching(WatchSpec(resource, mapper, predicate))
 
-    def reads(self, resource: str) -> "Blueprint":
-        """Keep a resource in the caches for the reconciler to look at; its changes ask for nothing."""
-        return self._looking(Look(resource, None, None, is_read_only=True))
+    def reads(self, resource: str) -> "Builder":
+        """Keep a resource in the caches for the reconciler to read. Its changes start no attempts."""
+        return self._watching(WatchSpec(resource, None, None, is_read_only=True))
 
-    def indexes(self, resource: str, index: str, function: IndexFunction) -> "Blueprint":
-        """Have a resource that is looked at found by more than its name: `context.lister(resource).by_index(index, value)`."""
+    def indexes(self, resource: str, index: str, function: IndexFunction) -> "Builder":
+        """Add an index to the cache of a resource: `context.lister(resource).by_index(index, value)`."""
         return replace(self, plan=replace(self.plan, indexes=(*self.plan.indexes, (resource, index, function))))
 
-    def follows(
+    def watches_source(
         self,
-        source: Source[T],
+        source: Items[T],
         keys: Callable[[T, CachedClient], Iterable[Key]] | None = None,
         *,
         name: str = "source",
-    ) -> "Blueprint":
-        """Reconcile the keys that a function says, asked with each item of a source and the caches; None: every object that there is.
+    ) -> "Builder":
+        """Reconcile the keys that a function returns for each item of a source and the caches; None: all objects.
 
-        Sources are a `Channel`, a clock (`every(60)`), or whatever else can be iterated asynchronously. `name` is the trigger in reasons
-        and metrics. What is asked for while the gate is closed is reconciled when it opens (the 10,000 keys that came last); for a
-        source without a function that is every object anyway.
+        A source is a `Channel`, a clock (`every(60)`), or any other asynchronous iterable. `name` is the trigger in reasons and metrics.
+        Keys that arrive while the gate is closed are reconciled when it opens (the last 10,000 of them); a source without a
+        function needs no memory for that, since all objects are reconciled then anyway.
         """
-        feed = Feed(name, source, keys)
-        return replace(self, plan=replace(self.plan, feeds=(*self.plan.feeds, feed)))
+        added = SourceSpec(name, source, keys)
+        return replace(self, plan=replace(self.plan, sources=(*self.plan.sources, added)))
 
-    def when(self, predicate: Predicate) -> "Blueprint":
-        """Let only some changes of the object itself count, such as `predicates.generation_changed()`."""
+    def with_predicate(self, predicate: Predicate) -> "Builder":
+        """React only to some changes of the reconciled object itself, such as `predicates.generation_changed()`."""
         return replace(self, plan=replace(self.plan, primary=replace(self.plan.primary, predicate=predicate)))
 
-    def urgently_when(self, predicate: Predicate) -> "Blueprint":
-        """Do not let a failing object wait for the end of its back-off for such a change of itself."""
-        return self._with(urgent=predicate)
+    def skips_backoff_on(self, predicate: Predicate) -> "Builder":
+        """Reconcile a failing object at once, not at the end of its back-off, after such a change of itself."""
+        return self._with(skips_backoff_on=predicate)
 
-    def named(self, name: str) -> "Blueprint":
-        """Under which name it appears in logs and metrics; otherwise that of the resource."""
+    def named(self, name: str) -> "Builder":
+        """Set the name for logs, metrics, events and the field manager; by default that of the resource."""
         return self._with(name=name)
 
-    def concurrently(self, count: int | None) -> "Blueprint":
-        """How many objects are in work at once; None: no limit."""
+    def concurrency(self, count: int | None) -> "Builder":
+        """Set how many objects are reconciled at the same time; None: no limit."""
         return self._with(concurrency=count)
 
-    def within(self, seconds: float) -> "Blueprint":
-        """How long an attempt may take; then it is cancelled, and counts as failed. By default there is no limit."""
+    def timeout(self, seconds: float) -> "Builder":
+        """Cancel an attempt after some seconds; it counts as failed. By default there is no limit."""
         return self._with(timeout=seconds)
 
-    def limited(self, limiter: Limiter[Key]) -> "Blueprint":
-        """How long a failing object waits (see `ctl.workqueue`)."""
-        return self._with(limiter=limiter)
+    def rate_limiter(self, limiter: RateLimiter[Key]) -> "Builder":
+        """Set the back-off of failing objects (see `ctl.workqueue`)."""
+        return self._with(rate_limiter=limiter)
 
-    def only(
-        self, *, namespace: str | None = None, namespaces: Collection[str] = (), selector: str | None = None
-    ) -> "Blueprint":
-        """Look at some namespaces, or at labelled objects of the primary resource, alone; the server leaves out the others.
+    def in_namespaces(self, *namespaces: str) -> "Builder":
+        """Watch and read these namespaces only; by default those of the operator, or all."""
+        return self._with(namespaces=tuple(dict.fromkeys(namespaces)) or None)
 
-        An object that loses its label looks deleted.
-        """
-        chosen = tuple(dict.fromkeys([*namespaces, *([namespace] if namespace is not None else [])]))
-        return self._with(namespaces=chosen or None, selector=selector)
+    def with_selector(self, selector: str) -> "Builder":
+        """Watch only objects of the reconciled resource whose labels match. An object that loses its label looks deleted."""
+        return self._with(selector=selector)
 
-    def reconciles(self, function: Reconciles | ReconcilesObjects) -> "Assembly":
-        """The sentence's end: what brings one object into the state that it asks for, a function or an object with `reconcile`.
+    def reconciles(self, function: Reconciles | ReconcilesObjects) -> "ControllerSpec":
+        """Set the reconciler, a function or an object with a method `reconcile`, and finish. Can be used as a decorator.
 
         Raises TypeError for what cannot be called with a key and a context, nor with a key alone.
         """
-        return Assembly(self.plan, as_function(cast("Any", function)))
+        return ControllerSpec(self.plan, as_function(cast("Any", function)))
 
-    def _looking(self, look: Look) -> "Blueprint":
-        return replace(self, plan=replace(self.plan, looks=(*self.plan.looks, look)))
+    def _watching(self, watch: WatchSpec) -> "Builder":
+        return replace(self, plan=replace(self.plan, watches=(*self.plan.watches, watch)))
 
-    def _with(self, **options: Any) -> "Blueprint":
+    def _with(self, **options: Any) -> "Builder":
         return replace(self, plan=replace(self.plan, options=replace(self.plan.options, **options)))
 
 
-def control(resource: str) -> Blueprint:
-    """Begin the sentence with the resource whose objects are reconciled."""
-    return Blueprint(Plan(Look(resource, triggers.itself(), None), Options(resource)))
+def controller(resource: str) -> Builder:
+    """Begin with the resource whose objects are reconciled."""
+    return Builder(Plan(WatchSpec(resource, mappers.for_object(), None), ControllerOptions(resource)))
 
 
 def refuse_namesakes(names: Iterable[str]) -> None:
@@ -160,7 +160,7 @@ def refuse_namesakes(names: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly:
+class ControllerSpec:
     """A controller that is complete but for the cluster."""
 
     plan: Plan
@@ -171,12 +171,17 @@ class Assembly:
         """What it is called in logs and metrics."""
         return self.plan.options.name
 
-    def on(
-        self, client: Client, factory: Factory, *, gate: Gate | None = None, namespaces: Collection[str] | None = None
+    def build(
+        self,
+        client: Client,
+        factory: SharedInformerFactory,
+        *,
+        gate: Gate | None = None,
+        namespaces: Collection[str] | None = None,
     ) -> BuiltController:
-        """Give it a cluster: a component for a `Manager`. Informers are shared with whoever uses the same factory.
+        """Build the controller for a cluster: a component for a `Manager`. It shares informers with other users of the factory.
 
-        `namespaces` is where to look, if the blueprint does not say; None: everywhere.
+        `namespaces` are watched if the builder was given none; None: all.
         """
         plan = self.plan
         if plan.options.namespaces is None and namespaces is not None:

@@ -14,7 +14,7 @@ from ...client.discovery import Discovery
 from ...client.resources import Key, Resource
 from ...client.rest import Client
 from ...informers.deltas import Delta, DeltaKind
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...runtime.metrics import Sample
 from ...runtime.situation import situation
@@ -27,9 +27,9 @@ from ..api.resolve import resolve
 from ..events.event import Reporter
 from ..events.recorder import Recorder
 from ..http.explain import KeyExplanation, explain
-from ..kernel import mappers as triggers
+from ..kernel import mappers
 from ..kernel.controller import Controller, Watched
-from ..kernel.mappers import Trigger
+from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
 from ..kernel.reconciler import Attempt
 from ..kernel.result import Result
@@ -37,7 +37,7 @@ from ..kernel.worker import Attempting
 from ..leader.gates import Gate
 from .context import Context, World
 from .namespaced import Reach
-from .plan import Feed, Look, Plan
+from .plan import Plan, SourceSpec, WatchSpec
 
 LAST_WORDS = 1.0
 """Seconds that events have to be written at the end, when attempts have taken all of the time."""
@@ -53,7 +53,7 @@ class BuiltController:
         plan: Plan,
         function: Callable[[Key, Context], Awaitable[Result | None] | Result | None],
         client: Client,
-        factory: Factory,
+        factory: SharedInformerFactory,
         *,
         gate: Gate | None,
     ) -> None:
@@ -71,7 +71,7 @@ class BuiltController:
         self._recorder: Recorder | None = None
         self.cached = CachedClient(client, factory, author=options.name)
         """Its client, for what is outside of attempts; it knows the caches from the start on."""
-        queue: RateLimitingQueue[Key] = RateLimitingQueue(options.name, limiter=options.limiter)
+        queue: RateLimitingQueue[Key] = RateLimitingQueue(options.name, limiter=options.rate_limiter)
         self.controller: Controller[Key] = Controller(
             options.name,
             self._reconcile,
@@ -84,7 +84,7 @@ class BuiltController:
     async def start(self) -> None:
         """Find the resources, look at them, begin. Raises UnknownResource, and what the client raises."""
         plan = self._plan
-        looks = (plan.primary, *plan.looks)
+        looks = (plan.primary, *plan.watches)
         names = dict.fromkeys(look.name for look in looks if look.informer is None)
         found = await resolve(Discovery(self._client), names)
         primary = found[plan.primary.name]
@@ -95,7 +95,7 @@ class BuiltController:
                 self.cached.copy(name).add_indexer(index, function)
             self._recorder = self._make_recorder()
             self._world = World(self.cached, self.cached.copy(plan.primary.name), self._recorder)
-            for feed in plan.feeds:
+            for feed in plan.sources:
                 self._follow(feed)
             await self._recorder.start()
             await self.controller.start()
@@ -138,15 +138,15 @@ class BuiltController:
         for _, reach in reaches:
             await reach.close()
 
-    def _look(self, look: Look, resource: Resource, primary: Resource) -> None:
+    def _look(self, look: WatchSpec, resource: Resource, primary: Resource) -> None:
         copy = Copy(resource)
         self.cached.look(look.name, copy)
-        trigger = look.trigger
+        trigger = look.mapper
         if look.is_read_only:
-            trigger = triggers.constant()
+            trigger = mappers.constant()
         elif trigger is None:
             copy.index_owners()
-            trigger = triggers.owner(primary, controller_only=look.controller_only)
+            trigger = mappers.for_owner(primary, controller_only=look.controller_only)
         connect = partial(self._connect, look, _heard(trigger, self.name))
         if look.informer is not None:
             copy.add(look.informer)
@@ -156,8 +156,8 @@ class BuiltController:
         reach.extend(self._places(resource))
         self._reaches.append((resource, reach))
 
-    def _connect(self, look: Look, trigger: Trigger[Key], informer: Informer) -> Watched:
-        urgent = self._plan.options.urgent if look is self._plan.primary else None
+    def _connect(self, look: WatchSpec, trigger: Mapper[Key], informer: Informer) -> Watched:
+        urgent = self._plan.options.skips_backoff_on if look is self._plan.primary else None
         return self.controller.watch(
             informer,
             trigger,
@@ -166,7 +166,7 @@ class BuiltController:
             wait=True,
         )
 
-    def _follow(self, feed: Feed) -> None:
+    def _follow(self, feed: SourceSpec) -> None:
         primary = self.cached.copy(self._plan.primary.name)
 
         def keys(item: Any) -> Any:
@@ -228,7 +228,7 @@ def _as_heard(delta: Delta, author: str) -> Delta:
     return delta if delta.echo == is_own else msgspec.structs.replace(delta, echo=is_own)
 
 
-def _heard(trigger: Trigger[Key], author: str) -> Trigger[Key]:
+def _heard(trigger: Mapper[Key], author: str) -> Mapper[Key]:
     return lambda delta: trigger(_as_heard(delta, author))
 
 

@@ -86,7 +86,7 @@ class Context:
         }
 
     @property
-    def is_leaving(self) -> bool:
+    def is_being_deleted(self) -> bool:
         """Whether it is gone, or marked for deletion."""
         metadata = self.metadata
         return metadata is None or metadata.deletion_timestamp is not None

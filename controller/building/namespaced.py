@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ..api.caches import Copy
 from ..kernel.controller import Watched
@@ -12,7 +12,11 @@ class Reach:
     """The places in which one resource is looked at: namespaces, or None for the cluster; each has an informer and a watch."""
 
     def __init__(
-        self, factory: Factory, copy: Copy, connect: Callable[[Informer], Watched], selector: str | None = None
+        self,
+        factory: SharedInformerFactory,
+        copy: Copy,
+        connect: Callable[[Informer], Watched],
+        selector: str | None = None,
     ) -> None:
         """`connect` has the changes of an informer ask for keys."""
         self._factory = factory

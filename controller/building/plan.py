@@ -7,17 +7,17 @@ from typing import Any
 from ...client.resources import Key
 from ...informers.indexers import IndexFunction
 from ...informers.informer import Informer
-from ...workqueue import Limiter
-from ..kernel.mappers import Trigger
+from ...workqueue import RateLimiter
+from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WatchSpec:
     """One thing to look at: a resource by name, and which keys its changes ask for (None: those of the owners)."""
 
     name: str
-    trigger: Trigger[Key] | None
+    mapper: Mapper[Key] | None
     predicate: Predicate | None
     controller_only: bool = True
     is_read_only: bool = False
@@ -26,8 +26,8 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """One source of items that ask for keys; see `Blueprint.follows`."""
+class SourceSpec:
+    """One source of items that ask for keys; see `Builder.watches_source`."""
 
     name: str
     source: Any
@@ -35,24 +35,24 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How a controller works; see the methods of `Blueprint`."""
+class ControllerOptions:
+    """How a controller works; see the methods of `Builder`."""
 
     name: str
     concurrency: int | None = 1
     timeout: float | None = None
-    limiter: Limiter[Key] | None = None
+    rate_limiter: RateLimiter[Key] | None = None
     namespaces: tuple[str, ...] | None = None
     selector: str | None = None
-    urgent: Predicate | None = None
+    skips_backoff_on: Predicate | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The whole sentence."""
 
-    primary: Look
-    options: Options
-    looks: tuple[Look, ...] = ()
-    feeds: tuple[Feed, ...] = ()
+    primary: WatchSpec
+    options: ControllerOptions
+    watches: tuple[WatchSpec, ...] = ()
+    sources: tuple[SourceSpec, ...] = ()
     indexes: tuple[tuple[str, str, IndexFunction], ...] = ()

@@ -99,7 +99,7 @@ class Recorder:
                 if line.failures:
                     # What comes after it is not to be told before it.
                     break
-        return Result(after=min(waits)) if waits else None
+        return Result(requeue_after=min(waits)) if waits else None
 
     def _allowed(self, key: tuple[str | None, ...], line: Line) -> float:
         """0 when so much may be written about the object, or the seconds until then."""

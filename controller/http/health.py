@@ -4,7 +4,7 @@ import platform
 from collections.abc import Iterator
 
 from ..._version import VERSION
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...informers.reflector_state import Phase
 from ...runtime.metrics import Family, Sample
@@ -18,7 +18,7 @@ STALE = 90.0
 """After how many seconds of silence a stream that once worked makes a program not ready."""
 
 
-def without_lists(factory: Factory) -> list[str]:
+def without_lists(factory: SharedInformerFactory) -> list[str]:
     """The informers whose first lists are still to come. One that is parked waits for people and is not waited for."""
     return [
         told(informer)
@@ -27,7 +27,7 @@ def without_lists(factory: Factory) -> list[str]:
     ]
 
 
-def of_informers(factory: Factory, limit: float = STALE) -> dict[str, Condition]:
+def of_informers(factory: SharedInformerFactory, limit: float = STALE) -> dict[str, Condition]:
     """A condition for each informer; one that is silent for longer than the limit is not ok."""
     found: dict[str, Condition] = {}
     for informer in factory.informers:

@@ -12,7 +12,7 @@ from ...runtime.tasks import Tasks
 from ...workqueue import RateLimitingQueue
 from ..leader.gates import AlwaysOpen, Gate, Heir, Timed, Turn
 from .asked import Asked
-from .mappers import Trigger
+from .mappers import Mapper
 from .metrics import ControllerMetrics
 from .predicates import Predicate
 from .reconciler import Reason, Reconciler, as_function
@@ -132,7 +132,7 @@ class Controller(Generic[K]):
     def watch(
         self,
         informer: Informed,
-        trigger: Trigger[K],
+        trigger: Mapper[K],
         *,
         predicate: Predicate | None = None,
         urgent: Predicate | None = None,

@@ -13,19 +13,19 @@ from ...informers.deltas import Delta, DeltaKind
 
 K = TypeVar("K", bound=Hashable)
 
-Trigger = Callable[[Delta], Iterable[K]]
+Mapper = Callable[[Delta], Iterable[K]]
 
 
 def _is_own(delta: Delta) -> bool:
     return delta.echo and delta.kind is not DeltaKind.DELETED
 
 
-def itself() -> Trigger[Key]:
+def for_object() -> Mapper[Key]:
     """The object that changed."""
     return lambda delta: () if _is_own(delta) else (delta.object.key,)
 
 
-def owner(resource: Resource, *, controller_only: bool = True) -> Trigger[Key]:
+def for_owner(resource: Resource, *, controller_only: bool = True) -> Mapper[Key]:
     """The owners of the object that are of the given resource; by default only the one that controls it.
 
     Owners are known by their group and kind, so the resource needs its `kind` (ValueError). Which version of the group the reference
@@ -47,10 +47,10 @@ def owner(resource: Resource, *, controller_only: bool = True) -> Trigger[Key]:
                 continue
             yield Key(None if resource.namespaced is False else obj.namespace, reference.name)
 
-    return mapped(owners)
+    return from_function(owners)
 
 
-def mapped(keys: Callable[[Object], Iterable[K]]) -> Trigger[K]:
+def from_function(keys: Callable[[Object], Iterable[K]]) -> Mapper[K]:
     """What a function says of the object as it is, and of the object as it was before the change."""
 
     def trigger(delta: Delta) -> Iterable[K]:
@@ -64,7 +64,7 @@ def mapped(keys: Callable[[Object], Iterable[K]]) -> Trigger[K]:
     return trigger
 
 
-def labelled_key(label: str, *, namespace_label: str | None = None) -> Trigger[Key]:
+def from_label(label: str, *, namespace_label: str | None = None) -> Mapper[Key]:
     """The key whose name stands in a label (and its namespace in another one, or else that of the object).
 
     For objects that cannot be owned by what they belong to, since that lives in another namespace.
@@ -78,9 +78,9 @@ def labelled_key(label: str, *, namespace_label: str | None = None) -> Trigger[K
                 labels[label],
             )
 
-    return mapped(keys)
+    return from_function(keys)
 
 
-def constant(*keys: K) -> Trigger[K]:
+def constant(*keys: K) -> Mapper[K]:
     """Always the same keys, whatever changed: for reconcilers of one thing, such as a configuration."""
     return lambda delta: () if _is_own(delta) else keys

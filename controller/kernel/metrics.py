@@ -65,7 +65,7 @@ TO_DONE = Family(
 )
 TRIGGER_ERRORS = Family(
     "ctl_trigger_errors_total",
-    "Changes that were lost because a trigger or predicate raised",
+    "Changes that were lost because a mapper or predicate raised",
     "counter",
     ("controller", "trigger"),
 )

@@ -121,4 +121,4 @@ def classify(
         return Ending.FAILED
     if result is not None and result.error is not None:
         return Ending.DEFERRED
-    return Ending.DONE if result is None or result.after is None else Ending.LATER
+    return Ending.DONE if result is None or result.requeue_after is None else Ending.LATER

@@ -17,7 +17,7 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 class Reason(msgspec.Struct, frozen=True, gc=False):
     """Why a key waits to be attempted: the first thing that asked for it since its last attempt began.
 
-    `trigger` is the name of the watch; or `retry` after a failure, `after` for a `Result(after=...)`, `add` for a direct
+    `trigger` is the name of the watch; or `retry` after a failure, `requeue_after` for a `Result(requeue_after=...)`, `add` for a direct
     add to the queue, `resumed` when an attempt was cut short by the gate.
     """
 

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from ...client.objects import Object, version_order
 from ...client.resources import Resource
 from ...informers.deltas import DELETED, SYNCED, UPDATED, Delta, DeltaKind
-from .mappers import Trigger
+from .mappers import Mapper
 from .predicates import Predicate
 from .reconciler import Reason
 
@@ -76,7 +76,7 @@ class Rules(Generic[K]):
     `urgent` says for which deltas a key does not wait for the end of its back-off; by default for none.
     """
 
-    trigger: Trigger[K]
+    trigger: Mapper[K]
     predicate: Predicate | None = None
     urgent: Predicate | None = None
 

@@ -32,7 +32,7 @@ _NOTED = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.DEFERRED})
 SOON = 1.0
 """After how many seconds an attempt that was cut short is made again."""
 
-RETRY, AFTER, RESUMED = Reason("retry"), Reason("after"), Reason("resumed")
+RETRY, AFTER, RESUMED = Reason("retry"), Reason("requeue_after"), Reason("resumed")
 
 
 class Attempting(msgspec.Struct, eq=False):
@@ -65,7 +65,7 @@ def _checked(returned: object) -> Result | None:
     if returned is None or isinstance(returned, Result):
         return returned
     raise TypeError(
-        f"A reconciler returns None, or Result(after=...) to be called again; this one has returned {returned!r}. What it has done is done; "
+        f"A reconciler returns None, or Result(requeue_after=...) to be called again; this one has returned {returned!r}. What it has done is done; "
         "the attempt counts as failed."
     )
 
@@ -193,10 +193,12 @@ class Worker(Generic[K]):
             self._queue.add_after(key, SOON, priority=priority)
             return SOON
         assert result is not None
-        assert result.after is not None
+        assert result.requeue_after is not None
         self.notes.wants_later(key, AFTER if result.error is None else RETRY)
-        self._queue.add_after(key, result.after, priority=priority if result.priority is None else result.priority)
-        return result.after
+        self._queue.add_after(
+            key, result.requeue_after, priority=priority if result.priority is None else result.priority
+        )
+        return result.requeue_after
 
     def _log(
         self, attempt: Attempt[K], settlement: Settlement, error: BaseException | None, delay: float | None

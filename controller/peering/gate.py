@@ -12,7 +12,7 @@ from ...client.resources import Resource
 from ...client.rest import Client
 from ...client.selectors import FieldRequirement
 from ...informers.deltas import Delta, DeltaKind
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...informers.reflector_state import Phase
 from ...runtime import clock
@@ -78,7 +78,7 @@ class Peering:
     def __init__(
         self,
         client: Client,
-        factory: Factory,
+        factory: SharedInformerFactory,
         options: PeeringOptions,
         *,
         leadership: Gate | None = None,

@@ -9,7 +9,7 @@ from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from ...client.metrics import FAMILIES as CLIENT_FAMILIES
 from ...client.rest import Client
 from ...informers.exposition import FAMILIES as INFORMER_FAMILIES
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...runtime.metrics import Metrics, Sample
 from ...runtime.shares import FAMILIES as LOG_FAMILIES
 from ...runtime.shares import shares
@@ -39,7 +39,7 @@ class Showing:
         self,
         address: Address,
         client: Client,
-        factory: Factory,
+        factory: SharedInformerFactory,
         watchdog: LoopWatchdog,
         leadership: Leadership | None = None,
     ) -> None:

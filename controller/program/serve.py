@@ -11,10 +11,10 @@ from ...client.config.endpoint import Access, AccessSource
 from ...client.config.incluster import is_in_cluster
 from ...client.rest import Client
 from ...client.settings import ClientSettings
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...runtime.signals import caught
 from ...runtime.watchdog import LIMIT, LoopWatchdog
-from ..building.builder import Assembly, refuse_namesakes
+from ..building.builder import ControllerSpec, refuse_namesakes
 from ..building.built import accuse
 from ..http.addresses import parse_http
 from ..leader.gates import AllOf, Gate
@@ -52,7 +52,7 @@ class Serving:
 
 
 async def serve(
-    *parts: Assembly | Component,
+    *parts: ControllerSpec | Component,
     access: Access | AccessSource | None = None,
     stop: asyncio.Event | None = None,
     serving: Serving = Serving(),
@@ -71,7 +71,7 @@ async def serve(
     the start (Forbidden without the rights for the Lease), AddressTaken when a port that was asked for is in use (the default one is
     done without), ValueError for an address that is none and for two controllers of one name, and what makes a component fail.
     """
-    refuse_namesakes(part.name for part in parts if isinstance(part, Assembly))
+    refuse_namesakes(part.name for part in parts if isinstance(part, ControllerSpec))
     address = parse_http(http, in_cluster=is_in_cluster())
     wish = asyncio.Event() if stop is None else stop
 
@@ -83,7 +83,7 @@ async def serve(
     with caught(told):
         source = access or serving.access or load_access()
         async with Client(source, serving.settings) as client:
-            factory = Factory(client)
+            factory = SharedInformerFactory(client)
             leading = None if leadership is None else Leadership(source, leadership, serving.settings)
             showing = None if address is None else Showing(address, client, factory, watchdog, leading)
             both = None if leading is None or serving.gate is None else AllOf(leading, serving.gate)
@@ -106,12 +106,12 @@ class _Program:
     """What the controllers of one program share."""
 
     client: Client
-    factory: Factory
+    factory: SharedInformerFactory
     gate: Gate | None
     leading: Leadership | None
     showing: Showing | None
 
-    def managed(self, parts: Iterable[Assembly | Component], serving: Serving) -> Manager:
+    def managed(self, parts: Iterable[ControllerSpec | Component], serving: Serving) -> Manager:
         """All components in their stages."""
         manager = Manager(grace=serving.grace)
         if self.showing is not None:
@@ -121,10 +121,10 @@ class _Program:
             self.client.fence = self.leading
             manager.add(term, Stage.ELECTION)
         for part in parts:
-            if not isinstance(part, Assembly):
+            if not isinstance(part, ControllerSpec):
                 manager.add(part)
                 continue
-            built = part.on(self.client, self.factory, gate=self.gate, namespaces=serving.namespaces)
+            built = part.build(self.client, self.factory, gate=self.gate, namespaces=serving.namespaces)
             manager.add(built, Stage.CONTROLLERS)
             if self.showing is not None:
                 self.showing.show(built)

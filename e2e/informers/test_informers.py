@@ -19,7 +19,7 @@ from ctl.client.objects import Object
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.informers.deltas import Delta, DeltaKind
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
 from ctl.informers.settings import InformerSettings
 from ctl.informers.transform import drop_managed_fields
@@ -89,7 +89,7 @@ async def following(
     label = f"l{secrets.token_hex(6)}"
     async with Client(access) as client, Client(through or access) as way:
         space = (await client.create(NAMESPACES, {"metadata": {"generateName": "informers-"}})).name
-        factory = Factory(way, settings)
+        factory = SharedInformerFactory(way, settings)
         informer = factory.informer(MAPS, space, label_selector=f"{MINE}={label}")
         follower = Follower(client, informer, space, label)
         for number in range(count):
@@ -236,7 +236,7 @@ async def test_managed_fields_are_asked_not_to_be_sent_and_are_not_kept(
     target: Target, settings: InformerSettings
 ) -> None:
     async with following(load_access(target.kubeconfig), settings, 3) as follower:
-        slim = Factory(follower.client, settings, transform=drop_managed_fields)
+        slim = SharedInformerFactory(follower.client, settings, transform=drop_managed_fields)
         informer = slim.informer(MAPS, follower.namespace)
         try:
             assert await informer.wait_synced(SECONDS)

@@ -21,9 +21,9 @@ from ctl.client.errors import Conflict
 from ctl.client.rest import Client
 from ctl.controller.api.client import CachedClient, KeepsChanging
 from ctl.controller.api.conditions import Condition, find
-from ctl.controller.building.builder import control
+from ctl.controller.building.builder import controller
 from ctl.controller.building.context import Context
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "21-replica-set"
 SETS = "/apis/example.com/v1/namespaces/{}/configsets"
@@ -105,9 +105,9 @@ async def cached(target: Target, user: Api, examples: Examples) -> AsyncIterator
         """Reconcile what is so already."""
 
     async with Client(load_access(target.kubeconfig)) as client:
-        factory = Factory(client)
-        blueprint = control("configsets.example.com").owns("configmaps").only(namespace=examples.namespace)
-        built = blueprint.reconciles(nothing).on(client, factory)
+        factory = SharedInformerFactory(client)
+        blueprint = controller("configsets.example.com").owns("configmaps").in_namespaces(examples.namespace)
+        built = blueprint.reconciles(nothing).build(client, factory)
         await built.start()
         await factory.wait_for_sync(timeout=SECONDS)
         yield built.cached

@@ -30,7 +30,7 @@ async def work(client, informer, queue):
 
 async def main():
     async with ctl.Client(ctl.load_access()) as client:
-        informer, queue = ctl.Factory(client).informer(CONFIGMAPS), RateLimitingQueue("entries")
+        informer, queue = ctl.SharedInformerFactory(client).informer(CONFIGMAPS), RateLimitingQueue("entries")
         await asyncio.gather(follow(informer, queue), *(work(client, informer, queue) for _ in range(4)))
 
 

@@ -6,10 +6,10 @@ NAME = "configsets.example.com"
 
 
 @ctl.declare
-@ctl.controller(NAME).owns("configmaps").concurrently(4).within(60).reconciles
+@ctl.controller(NAME).owns("configmaps").concurrency(4).timeout(60).reconciles
 async def reconcile(key, context):
     body = context.body()
-    if body is None or context.is_leaving:
+    if body is None or context.is_being_deleted:
         return  # the garbage collector deletes what it owned
 
     spec = body["spec"]

@@ -250,7 +250,7 @@ class ObjectReconciler:
         obj = store.get(name)
         memory = memories.find(obj.identity) if obj is not None else None
         if memory is not None and memory.throttled_until is not None and (wait := self._throttled(memory, obj)) > 0:
-            return Result(after=wait)
+            return Result(requeue_after=wait)
         delay: float | None = None
         try:
             if not self.barrier.is_open and not await self._pass_barrier(key, interest):
@@ -272,14 +272,14 @@ class ObjectReconciler:
         except Exception as exc:
             if obj is None:
                 raise
-            return Result(after=self._throttle(obj, exc), error=exc)
+            return Result(requeue_after=self._throttle(obj, exc), error=exc)
         if obj is not None:
             uid = obj.identity
             memory = memories.find(uid)
             if memory is not None:
                 memory.failures, memory.error = 0, None
             memories.rest(uid, self._env.memo)
-        return None if delay is None else Result(after=delay)
+        return None if delay is None else Result(requeue_after=delay)
 
     async def _pass_barrier(self, key: ObjectKey, interest: Interest) -> bool:
         """While not everything that was there at the start is indexed, only index what is new of the object."""

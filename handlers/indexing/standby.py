@@ -86,7 +86,7 @@ class Keeper(Generic[K]):
             await self._catch_up(key)
             obj = self._latest(key)
             delay = None if obj is None else await self._indexing.retry(obj, key.resource)
-        return None if delay is None else Result(after=delay)
+        return None if delay is None else Result(requeue_after=delay)
 
     async def _catch_up(self, key: K) -> None:
         backlog = self._backlogs.get(key)

@@ -12,12 +12,12 @@ from ...client.errors import AccessError, APIError, RequestError
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
 from ...controller.api.resolve import UnknownResource
-from ...controller.building.builder import Assembly
+from ...controller.building.builder import ControllerSpec
 from ...controller.building.built import BuiltController
 from ...controller.http.pages import Condition
 from ...controller.kernel.controller import Controller
 from ...controller.leader.gates import Gate
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...runtime.tasks import Tasks
 from ..declaration.namespaces import NamespacePattern, exact_namespaces
@@ -27,15 +27,15 @@ from .observation import CRDS, RESCANS
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T", bound=Assembly)
+T = TypeVar("T", bound=ControllerSpec)
 
 PATIENCE = 30.0
 """How often to ask for a resource which is missing, in seconds, though no definition has changed: not all resources have one."""
 
-_declared: WeakKeyDictionary[OperatorRegistry, list[Assembly]] = WeakKeyDictionary()
+_declared: WeakKeyDictionary[OperatorRegistry, list[ControllerSpec]] = WeakKeyDictionary()
 
 
-def declare(assembly: T, *, registry: OperatorRegistry | None = None) -> T:
+def declare(spec: T, *, registry: OperatorRegistry | None = None) -> T:
     """Have the operator run a controller beside its handlers, or alone; gives the controller back, so it can be a decorator.
 
     @ctl.declare
@@ -44,16 +44,16 @@ def declare(assembly: T, *, registry: OperatorRegistry | None = None) -> T:
 
     Without a registry it is the default one, as for handlers. Raises TypeError for what is no complete controller.
     """
-    if not isinstance(assembly, Assembly):
+    if not isinstance(spec, ControllerSpec):
         raise TypeError(
-            f"Only a complete controller can be declared, as ctl.controller(...).reconciles(function) gives; got {assembly!r}."
+            f"Only a complete controller can be declared, as ctl.controller(...).reconciles(function) gives; got {spec!r}."
         )
     chosen = get_default_registry() if registry is None else registry
-    _declared.setdefault(chosen, []).append(assembly)
-    return assembly
+    _declared.setdefault(chosen, []).append(spec)
+    return spec
 
 
-def declared(registry: OperatorRegistry) -> tuple[Assembly, ...]:
+def declared(registry: OperatorRegistry) -> tuple[ControllerSpec, ...]:
     """The controllers of a registry, in the order of their declaration."""
     return tuple(_declared.get(registry, ()))
 
@@ -68,7 +68,7 @@ class Cluster:
     """What the controllers of one operator share."""
 
     client: Client
-    factory: Factory
+    factory: SharedInformerFactory
     gate: Gate | None = None
     patterns: frozenset[NamespacePattern] | None = None
     """The namespaces that are served; None: all."""
@@ -96,7 +96,7 @@ class Controllers:
     They look where the operator does, as namespaces come and go, but those which say themselves where (`only`).
     """
 
-    assemblies: tuple[Assembly, ...]
+    specs: tuple[ControllerSpec, ...]
     cluster: Cluster
     on_built: Callable[[BuiltController], None] = lambda _: None
     """Called with each controller before it is started."""
@@ -120,9 +120,9 @@ class Controllers:
             self.cluster.patterns,
         )
         namespaces = None if patterns is None else exact_namespaces(patterns)
-        for assembly in self.assemblies:
-            built = assembly.on(client, factory, gate=gate, namespaces=namespaces)
-            self._starts.append(_Start(built, follows=assembly.plan.options.namespaces is None))
+        for spec in self.specs:
+            built = spec.build(client, factory, gate=gate, namespaces=namespaces)
+            self._starts.append(_Start(built, follows=spec.plan.options.namespaces is None))
             self.on_built(built)
         if self._starts:
             self._tasks.spawn(self._begin(), name="start")

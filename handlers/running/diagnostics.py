@@ -24,7 +24,7 @@ from ...controller.leader.election import FAMILIES as ELECTION_FAMILIES
 from ...controller.leader.leadership import Leadership
 from ...controller.peering.gate import Peering
 from ...informers.exposition import FAMILIES as INFORMER_FAMILIES
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...runtime.metrics import Family, Metrics, Sample
 from ...runtime.shares import FAMILIES as LOG_FAMILIES
 from ...runtime.shares import shares
@@ -64,7 +64,7 @@ class Engine:
     """The parts of an operator that there are once its startup handlers have succeeded."""
 
     client: Client
-    factory: Factory
+    factory: SharedInformerFactory
     controller: Controller[ObjectKey]
     reconciler: ObjectReconciler
     leadership: Leadership | None = None

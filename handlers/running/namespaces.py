@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from ...client.resources import Resource
 from ...controller.api.access_review import Rights
 from ...informers.deltas import DeltaKind
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...runtime.tasks import Tasks
 from ..declaration.namespaces import NamespacePattern, exact_namespaces, match_namespaces
@@ -34,7 +34,7 @@ class Namespaces:
     served until it is gone, and LINGER seconds longer.
     """
 
-    def __init__(self, patterns: frozenset[NamespacePattern], factory: Factory, rights: Rights) -> None:
+    def __init__(self, patterns: frozenset[NamespacePattern], factory: SharedInformerFactory, rights: Rights) -> None:
         self._patterns = patterns
         self._factory = factory
         self._rights = rights

@@ -13,7 +13,7 @@ from ...controller.api.access_review import Rights
 from ...controller.kernel.controller import Controller, Watched
 from ...controller.peering.gate import Peering
 from ...controller.peering.rules import GROUPS
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...informers.store import Reader
 from ...informers.subscription import Subscription
@@ -81,7 +81,7 @@ class Observation:
     registry: OperatorRegistry
     scope: Scope
     discovery: Discovery
-    factory: Factory
+    factory: SharedInformerFactory
     controller: Controller[ObjectKey]
     reconciler: ObjectReconciler
     watching: WatchingSettings

@@ -18,7 +18,7 @@ from ...controller.building.builder import refuse_namesakes
 from ...controller.kernel.controller import Controller
 from ...controller.leader.leadership import Leadership
 from ...controller.leader.lease_guard import acting_by
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ...informers.transform import drop_managed_fields
 from ...runtime.tasks import Tasks, alone
 from ..causes.causes import Activity
@@ -110,7 +110,7 @@ async def run_tasks(
 def _assemble(options: Options) -> "_Operator":
     registry = options.get("registry") or get_default_registry()
     check_options(options, registry)
-    refuse_namesakes((CONTROLLER, *(assembly.name for assembly in declared(registry))))
+    refuse_namesakes((CONTROLLER, *(spec.name for spec in declared(registry))))
     namespaces = served_namespaces(options)
     settings = settings_with(options, clusterwide=namespaces is None)
     memo = options.get("memo")
@@ -203,7 +203,7 @@ class _Operator:
         )
         tasks = Tasks("operator")
         # What other managers own of an object is of no use to handlers, and can be half of it.
-        factory = Factory(client, informer_settings(settings), transform=drop_managed_fields)
+        factory = SharedInformerFactory(client, informer_settings(settings), transform=drop_managed_fields)
         authority.govern(reconciler)
         peering = await peers_of(settings, client, factory, rights, leadership=self._leadership, identity=self.identity)
         if peering is not None:

@@ -9,7 +9,7 @@ from ...controller.leader.leadership import Leadership
 from ...controller.peering.gate import Peering
 from ...controller.peering.records import own_identity
 from ...controller.peering.rules import PeeringOptions, Rank
-from ...informers.factory import Factory
+from ...informers.factory import SharedInformerFactory
 from ..settings import OperatorSettings
 
 
@@ -29,7 +29,7 @@ def peering_options(settings: OperatorSettings, identity: str, lease: str) -> Pe
 async def peers_of(
     settings: OperatorSettings,
     client: Client,
-    factory: Factory,
+    factory: SharedInformerFactory,
     rights: Rights,
     *,
     leadership: Leadership | None,

@@ -19,7 +19,7 @@ from pathlib import Path
 from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
 from ctl.informers.settings import InformerSettings
 from ctl.informers.subscription import Subscription
@@ -75,9 +75,9 @@ def rss() -> int:
 
 
 @asynccontextmanager
-async def informing(url: str, settings: InformerSettings) -> AsyncIterator[tuple[Factory, Informer]]:
+async def informing(url: str, settings: InformerSettings) -> AsyncIterator[tuple[SharedInformerFactory, Informer]]:
     async with Client(Access(url)) as client:
-        factory = Factory(client, settings)
+        factory = SharedInformerFactory(client, settings)
         try:
             yield factory, factory.informer(RESOURCE)
         finally:

@@ -16,7 +16,7 @@ from ctl.client.config.endpoint import Access
 from ctl.client.errors import AnswerTooLarge, Forbidden, LostAnswer, RequestError
 from ctl.client.rest import Client
 from ctl.client.watch import WatchOptions
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.reflector_state import Phase
 
 from .wireserver import PODS, QUICK, Behaviour, Seen, Wire, pod, replies, serving, status
@@ -221,7 +221,7 @@ async def test_an_informer_backs_off_and_goes_on(trouble: str, caplog: pytest.Lo
             await wire.reply(200, {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [pod()]})
 
     async with serving(behave) as server, Client(Access(server.url), SETTINGS) as client:
-        factory = Factory(client)
+        factory = SharedInformerFactory(client)
         informer = factory.informer(PODS)
         await asyncio.sleep(300)
         assert informer.state.phase.value == Phase.BACKING_OFF.value

@@ -16,7 +16,7 @@ from ctl.client.errors import Unauthorized
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.controller.leader.leadership import Leadership, LeadershipSettings
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.reflector_state import Phase
 from ctl.runtime import clock
 from ctl.sandbox import Match, Sandbox, SandboxSettings
@@ -53,7 +53,7 @@ class Process:
     """What one process has to do with the server."""
 
     client: Client
-    factory: Factory
+    factory: SharedInformerFactory
     leadership: Leadership
 
     async def works(self, seconds: float, name: str) -> None:
@@ -72,7 +72,9 @@ class Process:
 async def a_process(path: Path) -> AsyncIterator[Process]:
     access = load_access(path)
     async with Client(access) as client:
-        process = Process(client, Factory(client), Leadership(access, LeadershipSettings("lease", "default", "me")))
+        process = Process(
+            client, SharedInformerFactory(client), Leadership(access, LeadershipSettings("lease", "default", "me"))
+        )
         for kind in KINDS:
             process.factory.informer(kind).subscribe("test")
         await process.leadership.start()

@@ -12,13 +12,12 @@ from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.controller.api import ownership
 from ctl.controller.api.resolve import UnknownResource
-from ctl.controller.building.builder import Assembly, control
+from ctl.controller.building.builder import ControllerSpec, controller
 from ctl.controller.building.built import BuiltController
 from ctl.controller.building.context import Context
-from ctl.controller.kernel import mappers as triggers
-from ctl.controller.kernel import predicates
+from ctl.controller.kernel import mappers, predicates
 from ctl.controller.kernel.result import Result
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.sandbox import Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -64,9 +63,9 @@ class Replicas:
 
 
 @contextlib.asynccontextmanager
-async def running(client: Client, assembly: Assembly) -> AsyncIterator[BuiltController]:
-    factory = Factory(client)
-    built = assembly.on(client, factory)
+async def running(client: Client, assembly: ControllerSpec) -> AsyncIterator[BuiltController]:
+    factory = SharedInformerFactory(client)
+    built = assembly.build(client, factory)
     try:
         await built.start()
         yield built
@@ -84,7 +83,7 @@ async def _names(client: Client) -> list[str]:
 async def test_children_follow_their_parent_and_are_repaired(client: Client, sandbox: Sandbox) -> None:
     reconcile = Replicas()
     await client.create(DEPLOYMENTS, _deployment("early", 2))
-    async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)) as built:
+    async with running(client, controller("deployments.apps").owns("configmaps").reconciles(reconcile)) as built:
         await asyncio.sleep(1)
         assert await _names(client) == ["early-0", "early-1"]
         await client.patch(DEPLOYMENTS, "early", "default", {"spec": {"replicas": 3}})
@@ -114,7 +113,7 @@ async def test_a_burst_of_child_events_is_few_attempts_and_no_reads(client: Clie
     child: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child"}}
     ownership.adopt(child, parent)
     await client.create(CONFIGMAPS, child)
-    async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)):
+    async with running(client, controller("deployments.apps").owns("configmaps").reconciles(reconcile)):
         await asyncio.sleep(10)
         attempts.clear()
         sandbox.log.clear()
@@ -132,7 +131,7 @@ async def test_nothing_is_attempted_before_all_caches_are_filled(client: Client)
     reconcile = Replicas()
     await client.create(DEPLOYMENTS, _deployment("parent", 2))
     for _ in range(3):
-        async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)):
+        async with running(client, controller("deployments.apps").owns("configmaps").reconciles(reconcile)):
             await asyncio.sleep(1)
             assert await _names(client) == ["parent-0", "parent-1"]
 
@@ -145,14 +144,14 @@ async def test_other_resources_predicates_and_options(client: Client) -> None:
         return None
 
     blueprint = (
-        control("deployments.apps")
-        .watches("secrets", triggers.labelled_key("belongs-to"))
-        .when(predicates.generation_changed())
-        .urgently_when(predicates.generation_changed())
+        controller("deployments.apps")
+        .watches("secrets", mappers.from_label("belongs-to"))
+        .with_predicate(predicates.generation_changed())
+        .skips_backoff_on(predicates.generation_changed())
         .named("mine")
-        .concurrently(4)
-        .within(30)
-        .only(namespace="default")
+        .concurrency(4)
+        .timeout(30)
+        .in_namespaces("default")
     )
     async with running(client, blueprint.reconciles(reconcile)) as built:
         assert built.name == "mine"
@@ -187,10 +186,10 @@ async def test_reconcilers_are_functions_or_objects(client: Client) -> None:
 
     def plain(key: Key, context: Context) -> Result | None:
         seen.append(f"plain {key.name} {context.attempt.number}")
-        return Result(after=100) if len(seen) < 5 else None
+        return Result(requeue_after=100) if len(seen) < 5 else None
 
     await client.create(CONFIGMAPS, {"metadata": {"name": "one", "namespace": "default"}})
-    blueprint = control("configmaps")
+    blueprint = controller("configmaps")
     async with contextlib.AsyncExitStack() as stack:
         for assembly in (blueprint.reconciles(Thing()), blueprint.reconciles(of_the_key), blueprint.reconciles(plain)):
             await stack.enter_async_context(running(client, assembly))
@@ -204,15 +203,15 @@ def test_what_cannot_reconcile_is_refused_where_it_is_said() -> None:
     def too_many(key: Key, context: Context, more: str) -> None: ...
 
     with pytest.raises(TypeError, match="takes a key, or a key and an attempt"):
-        control("configmaps").reconciles(too_many)  # type: ignore[arg-type]
+        controller("configmaps").reconciles(too_many)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="has a method `reconcile`; got 5"):
-        control("configmaps").reconciles(5)  # type: ignore[arg-type]
+        controller("configmaps").reconciles(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["unicorns", "unicorns.apps", "deployments.nowhere.example"])
 async def test_an_unknown_resource_is_named(client: Client, name: str) -> None:
-    factory = Factory(client)
-    built = control(name).reconciles(Replicas()).on(client, factory)
+    factory = SharedInformerFactory(client)
+    built = controller(name).reconciles(Replicas()).build(client, factory)
     with pytest.raises(UnknownResource, match=name):
         await built.start()
     await built.stop(1)
@@ -221,7 +220,7 @@ async def test_an_unknown_resource_is_named(client: Client, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["deployments.apps", "deployments.v1.apps", "configmaps", "configmaps.v1"])
 async def test_every_form_of_a_name_is_understood(client: Client, name: str) -> None:
-    async with running(client, control(name).reconciles(Replicas())) as built:
+    async with running(client, controller(name).reconciles(Replicas())) as built:
         assert built.name == name
 
 
@@ -234,7 +233,7 @@ async def test_looking_at_what_was_not_announced_is_an_error_that_says_so(client
         except LookupError as error:
             errors.append(str(error))
 
-    async with running(client, control("deployments.apps").owns("configmaps").reconciles(reconcile)):
+    async with running(client, controller("deployments.apps").owns("configmaps").reconciles(reconcile)):
         await client.create(DEPLOYMENTS, _deployment("d", 1))
         await asyncio.sleep(1)
     assert errors == [
@@ -253,7 +252,7 @@ async def test_what_is_read_and_indexed_asks_for_nothing_and_is_found(client: Cl
         here = context.get("secrets", "s")
         assert context.get("secrets", "s", "kube-system") is None
         assert context.metadata is not None
-        assert not context.is_leaving
+        assert not context.is_being_deleted
         found.append(
             {
                 "live": live and live.name,
@@ -271,7 +270,7 @@ async def test_what_is_read_and_indexed_asks_for_nothing_and_is_found(client: Cl
     }
     await client.create(SECRETS, secret)
     await client.create(DEPLOYMENTS, _deployment("d", 1))
-    sentence = control("deployments.apps").reads("secrets").indexes("secrets", "app", by_label).reconciles(reconcile)
+    sentence = controller("deployments.apps").reads("secrets").indexes("secrets", "app", by_label).reconciles(reconcile)
     async with running(client, sentence):
         await asyncio.sleep(1)
         await client.patch(SECRETS, "s", "default", {"data": {"a": "Yg=="}})
@@ -298,6 +297,6 @@ async def test_some_namespaces_are_looked_at_as_one(client: Client) -> None:
         await client.create(
             CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": name}}
         )
-    async with running(client, control("configmaps").only(namespaces=["blue", "green"]).reconciles(reconcile)):
+    async with running(client, controller("configmaps").in_namespaces("blue", "green").reconciles(reconcile)):
         await asyncio.sleep(1)
     assert sorted(seen) == known == ["blue/one", "green/one"]

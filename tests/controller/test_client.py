@@ -17,10 +17,10 @@ from ctl.client.settings import ClientSettings
 from ctl.controller.api import conditions
 from ctl.controller.api.client import CachedClient, Change, Written
 from ctl.controller.api.conditions import Condition
-from ctl.controller.building.builder import Blueprint, control
+from ctl.controller.building.builder import Builder, controller
 from ctl.controller.building.built import BuiltController
 from ctl.controller.building.context import Context
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -75,13 +75,13 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 class Controllers:
     """Controllers of one process: one client, one factory."""
 
-    def __init__(self, client: Client, factory: Factory) -> None:
+    def __init__(self, client: Client, factory: SharedInformerFactory) -> None:
         self.client = client
         self.factory = factory
         self.built: list[BuiltController] = []
 
-    async def start(self, blueprint: Blueprint, function: Callable[[Key, Context], Any]) -> CachedClient:
-        built = blueprint.reconciles(function).on(self.client, self.factory)
+    async def start(self, blueprint: Builder, function: Callable[[Key, Context], Any]) -> CachedClient:
+        built = blueprint.reconciles(function).build(self.client, self.factory)
         await built.start()
         self.built.append(built)
         await self.factory.wait_for_sync(timeout=10)
@@ -91,7 +91,7 @@ class Controllers:
 @pytest.fixture
 async def controllers(sandbox: Sandbox) -> AsyncIterator[Controllers]:
     async with Client(Access(sandbox.url), ClientSettings(user_agent="ctl/test")) as client:
-        found = Controllers(client, Factory(client))
+        found = Controllers(client, SharedInformerFactory(client))
         yield found
         for built in found.built:
             await built.stop(10)
@@ -105,7 +105,7 @@ async def nothing(key: Key, context: Context) -> None:
 @pytest.fixture
 async def cached(controllers: Controllers) -> CachedClient:
     """The client of a controller that looks at sets and ConfigMaps."""
-    return await controllers.start(control("sets.kopf.dev").owns("configmaps"), nothing)
+    return await controllers.start(controller("sets.kopf.dev").owns("configmaps"), nothing)
 
 
 def a_config(**data: Any) -> dict[str, Any]:
@@ -252,7 +252,7 @@ async def test_a_status_is_never_written_to_a_namesake(cached: CachedClient, use
 
 async def test_two_writers_lose_no_update(controllers: Controllers, cached: CachedClient) -> None:
     """A tenth of 10,000 rounds here, and all in the soak run."""
-    other = await controllers.start(control("configmaps").named("other"), nothing)
+    other = await controllers.start(controller("configmaps").named("other"), nothing)
     await cached.create("configmaps", a_config(n="0", left="0", right="0"))
 
     async def write(client: CachedClient, side: str) -> None:
@@ -292,8 +292,8 @@ async def test_writers_of_one_process_hear_of_each_other_but_not_of_themselves(c
     async def second(key: Key, context: Context) -> None:
         attempts.append("second")
 
-    await controllers.start(control("configmaps").named("second"), second)
-    cached = await controllers.start(control("configmaps").named("first"), first)
+    await controllers.start(controller("configmaps").named("second"), second)
+    cached = await controllers.start(controller("configmaps").named("first"), first)
     await cached.client.create(CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", **a_config()})
     await asyncio.sleep(5)
     assert len(controllers.factory.informers) == 1
@@ -376,7 +376,7 @@ async def test_what_the_caches_leave_out_is_read_before_it_is_written(
     controllers: Controllers, sandbox: Sandbox, user: Client
 ) -> None:
     """A controller that looks at labelled objects of one namespace writes elsewhere without a refused creation."""
-    narrow = await controllers.start(control("configmaps").only(namespace="default", selector="a=b"), nothing)
+    narrow = await controllers.start(controller("configmaps").in_namespaces("default").with_selector("a=b"), nothing)
     await user.create(CONFIGMAPS, {"apiVersion": "v1", "kind": "ConfigMap", **a_config(x="1")})
     await asyncio.sleep(1)
     assert narrow.get("configmaps", KEY) is None

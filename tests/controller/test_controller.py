@@ -8,8 +8,7 @@ import pytest
 
 from ctl.client.objects import Object
 from ctl.client.resources import Key
-from ctl.controller.kernel import mappers as triggers
-from ctl.controller.kernel import predicates
+from ctl.controller.kernel import mappers, predicates
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt
 from ctl.controller.kernel.result import Result, TerminalError
@@ -76,7 +75,7 @@ async def test_changes_become_attempts_with_their_reasons(feed: Any, obj: Make) 
     log = Log()
     controller: Controller[Key] = Controller("test", log)
     async with running(controller):
-        watched = controller.watch(feed, triggers.itself())
+        watched = controller.watch(feed, mappers.for_object())
         await asyncio.sleep(1)
         feed.put(obj("new"))
         feed.put(obj("old", 2))
@@ -97,7 +96,7 @@ async def test_many_changes_during_one_attempt_become_one_more(feed: Any, obj: M
     log = Log(work=10)
     controller: Controller[Key] = Controller("test", log)
     async with running(controller):
-        controller.watch(feed, triggers.itself())
+        controller.watch(feed, mappers.for_object())
         for version in range(1, 101):
             feed.put(obj("a", version))
             await asyncio.sleep(0.01)
@@ -143,7 +142,9 @@ async def test_no_task_is_kept_for_an_idle_key() -> None:
 
 
 async def test_results_and_errors_are_settled() -> None:
-    log = Log(Result(after=100, priority=7), ValueError("first"), ValueError("second"), None, Result(after=0))
+    log = Log(
+        Result(requeue_after=100, priority=7), ValueError("first"), ValueError("second"), None, Result(requeue_after=0)
+    )
     controller: Controller[str] = Controller("test", log, queue=_queue())
     async with running(controller):
         controller.queue.add("a")
@@ -152,7 +153,14 @@ async def test_results_and_errors_are_settled() -> None:
         await asyncio.sleep(1)
     assert log.times == [0, 100, 108, 124, 200, 200]
     told = [(attempt.number, attempt.priority, attempt.reason.trigger) for _, attempt in log.attempts]
-    assert told == [(1, 0, "add"), (1, 7, "after"), (2, 7, "retry"), (3, 7, "retry"), (1, 0, "add"), (1, 0, "after")]
+    assert told == [
+        (1, 0, "add"),
+        (1, 7, "requeue_after"),
+        (2, 7, "retry"),
+        (3, 7, "retry"),
+        (1, 0, "add"),
+        (1, 0, "requeue_after"),
+    ]
     metrics = {(sample.family.name, *sample.labels): sample.value for sample in controller.samples()}
     assert metrics["controller_runtime_reconcile_total", "test", "success"] == 2
     assert metrics["controller_runtime_reconcile_total", "test", "error"] == 2
@@ -252,7 +260,7 @@ async def test_an_event_during_the_backoff_waits_for_its_end_unless_it_is_urgent
     log = Log(ValueError(), ValueError())
     controller: Controller[Key] = Controller("test", log, queue=_queue())
     async with running(controller):
-        controller.watch(feed, triggers.itself(), urgent=predicates.generation_changed())
+        controller.watch(feed, mappers.for_object(), urgent=predicates.generation_changed())
         feed.put(obj("a", 1, generation=1))
         await asyncio.sleep(1)
         feed.put(obj("a", 2, generation=1))
@@ -267,7 +275,7 @@ async def test_watches_come_and_go_while_the_controller_runs(feed: Any, obj: Mak
     log = Log()
     controller: Controller[Key] = Controller("test", log)
     async with running(controller):
-        watched = controller.watch(feed, triggers.itself(), predicate=predicates.labelled({"app": None}))
+        watched = controller.watch(feed, mappers.for_object(), predicate=predicates.labelled({"app": None}))
         feed.put(obj("a"))
         feed.put(obj("b", labels={"app": "x"}))
         await asyncio.sleep(1)
@@ -275,7 +283,7 @@ async def test_watches_come_and_go_while_the_controller_runs(feed: Any, obj: Mak
         await watched.stop()
         feed.put(obj("c", labels={"app": "x"}))
         await asyncio.sleep(1)
-        controller.watch(feed, triggers.itself())
+        controller.watch(feed, mappers.for_object())
         await asyncio.sleep(1)
     assert [str(key) for key in log.keys] == ["default/b", "default/a", "default/b", "default/c"]
 
@@ -283,7 +291,7 @@ async def test_watches_come_and_go_while_the_controller_runs(feed: Any, obj: Mak
 async def test_what_was_heard_before_the_start_is_attempted_after_it(feed: Any, obj: Make) -> None:
     log = Log()
     controller: Controller[Key] = Controller("test", log)
-    controller.watch(feed, triggers.itself())
+    controller.watch(feed, mappers.for_object())
     feed.put(obj("a"))
     await asyncio.sleep(10)
     assert log.attempts == []
@@ -300,8 +308,8 @@ async def test_no_attempt_begins_before_the_awaited_sources_have_told_everything
     log = Log()
     controller: Controller[Key] = Controller("test", log)
     async with running(controller):
-        controller.watch(feed, triggers.itself(), wait=True)
-        controller.watch(unsynced_feed, triggers.itself(), wait=True)
+        controller.watch(feed, mappers.for_object(), wait=True)
+        controller.watch(unsynced_feed, mappers.for_object(), wait=True)
         feed.put(obj("a"))
         await asyncio.sleep(10)
         assert log.attempts == []
@@ -374,7 +382,7 @@ async def test_a_closed_gate_holds_attempts_and_opening_it_asks_for_everything_s
     gate, log = Valve(), Log()
     controller: Controller[Key] = Controller("test", log, gate=gate)
     async with running(controller):
-        controller.watch(feed, triggers.itself())
+        controller.watch(feed, mappers.for_object())
         for name in ("a", "b", "c"):
             feed.put(obj(name))
         feed.remove(Key("default", "c"))
@@ -549,7 +557,7 @@ async def test_stop_without_a_start_is_at_once() -> None:
 async def test_a_key_at_rest_waits_for_no_reason_after_a_change_during_its_back_off(feed: Any, obj: Make) -> None:
     log = Log(ValueError("once"))
     controller: Controller[Key] = Controller("test", log, queue=_queue())
-    controller.watch(feed, triggers.itself())
+    controller.watch(feed, mappers.for_object())
     async with running(controller):
         feed.put(obj("a"))
         await asyncio.sleep(1)
@@ -563,11 +571,11 @@ async def test_a_key_at_rest_waits_for_no_reason_after_a_change_during_its_back_
 async def test_explain_says_where_a_key_stands(feed: Any, obj: Make) -> None:
     gate = Valve(is_open=True)
     controller: Controller[Key] = Controller(
-        "test", Log(ValueError("no such zone"), Result(after=100), work=2), queue=_queue(), gate=gate
+        "test", Log(ValueError("no such zone"), Result(requeue_after=100), work=2), queue=_queue(), gate=gate
     )
     key = Key("default", "a")
     async with running(controller):
-        controller.watch(feed, triggers.itself(), name="things")
+        controller.watch(feed, mappers.for_object(), name="things")
         assert controller.explain(key).state == "at rest"
         feed.put(obj("a"))
         await asyncio.sleep(1)
@@ -584,14 +592,14 @@ async def test_explain_says_where_a_key_stands(feed: Any, obj: Make) -> None:
         assert found.last_error_ago == pytest.approx(1)
         await asyncio.sleep(10)
         found = controller.explain(key)
-        assert (found.state, found.failures, found.last_error, found.reason) == ("delayed", 0, None, "after")
+        assert (found.state, found.failures, found.last_error, found.reason) == ("delayed", 0, None, "requeue_after")
         assert found.next_in == pytest.approx(99)
 
 
 async def test_latencies_are_measured_by_trigger(feed: Any, obj: Make) -> None:
     controller: Controller[Key] = Controller("test", Log(work=3))
     async with running(controller):
-        controller.watch(feed, triggers.itself(), name="things")
+        controller.watch(feed, mappers.for_object(), name="things")
         for name in ("a", "b"):
             feed.put(obj(name))
         await asyncio.sleep(10)
@@ -623,7 +631,7 @@ def test_a_concurrency_of_nothing_is_refused() -> None:
 
 
 async def test_an_error_that_the_reconciler_defers_by_itself_counts_and_is_told() -> None:
-    log = Log(Result(after=50, error=ValueError("no quota")), None)
+    log = Log(Result(requeue_after=50, error=ValueError("no quota")), None)
     controller: Controller[str] = Controller("test", log, queue=_queue())
     async with running(controller):
         controller.queue.add("a", priority=3)
@@ -638,7 +646,7 @@ async def test_an_error_that_the_reconciler_defers_by_itself_counts_and_is_told(
         assert log.attempts[1][1].reason.trigger == "retry"
         assert log.attempts[1][1].number == 1, "there was no back-off"
         assert controller.explain("a").last_error is None
-    with pytest.raises(ValueError, match="after how many seconds"):
+    with pytest.raises(ValueError, match="needs the seconds until"):
         Result(error=ValueError())
 
 

@@ -110,7 +110,7 @@ async def test_the_default_port_is_done_without_when_it_is_taken(
         taken.listen()
         port = taken.getsockname()[1]
         async with Client(Access(sandbox.url)) as client:
-            factory, watchdog = ctl.Factory(client), LoopWatchdog()
+            factory, watchdog = ctl.SharedInformerFactory(client), LoopWatchdog()
             showing = Showing(Address("127.0.0.1", port, explicit=False), client, factory, watchdog)
             with caplog.at_level(logging.WARNING, "ctl.controller"):
                 await showing.start()

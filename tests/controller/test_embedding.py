@@ -99,7 +99,7 @@ async def test_leader_follower_leader_in_one_program(sandbox: Sandbox, user: Cli
 
         return asyncio.create_task(
             serve(
-                ctl.controller("configmaps").concurrently(2).reconciles(reconcile),
+                ctl.controller("configmaps").concurrency(2).reconciles(reconcile),
                 stop=stop,
                 serving=Serving(access=Access(sandbox.url), settings=ClientSettings(user_agent=name)),
                 leadership=LeadershipSettings("maps", "default", name, RULES),

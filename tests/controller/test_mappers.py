@@ -5,7 +5,7 @@ import pytest
 
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
-from ctl.controller.kernel import mappers as triggers
+from ctl.controller.kernel import mappers
 from ctl.informers.deltas import Delta, DeltaKind
 
 Make = Callable[..., Object]
@@ -25,7 +25,7 @@ def _update(new: Object, old: Object | None = None, *, echo: bool = False) -> De
 
 
 def test_an_object_triggers_itself_unless_the_change_was_ours(obj: Make) -> None:
-    trigger = triggers.itself()
+    trigger = mappers.for_object()
     assert list(trigger(_update(obj("a", 2), obj("a")))) == [Key("default", "a")]
     assert list(trigger(_update(obj("a", 2), obj("a"), echo=True))) == []
     gone = Delta(DeltaKind.DELETED, obj("a"), obj("a"), initial=False, wire_type="DELETED", echo=True)
@@ -33,13 +33,13 @@ def test_an_object_triggers_itself_unless_the_change_was_ours(obj: Make) -> None
 
 
 def test_a_child_triggers_its_controller_whatever_the_version_of_the_reference(obj: Make) -> None:
-    trigger = triggers.owner(PARENT)
+    trigger = mappers.for_owner(PARENT)
     child = obj("c", ownerReferences=[_reference("p", version="kopf.dev/v2"), _reference("q", controller=None)])
     assert list(trigger(_update(child))) == [Key("default", "p")]
 
 
 def test_owners_of_other_kinds_and_groups_are_not_ours(obj: Make) -> None:
-    trigger = triggers.owner(PARENT)
+    trigger = mappers.for_owner(PARENT)
     child = obj(
         "c",
         ownerReferences=[
@@ -54,36 +54,36 @@ def test_owners_of_other_kinds_and_groups_are_not_ours(obj: Make) -> None:
 
 def test_every_owner_on_request(obj: Make) -> None:
     child = obj("c", ownerReferences=[_reference("p"), _reference("q", controller=None)])
-    trigger = triggers.owner(PARENT, controller_only=False)
+    trigger = mappers.for_owner(PARENT, controller_only=False)
     assert list(trigger(_update(child))) == [Key("default", "p"), Key("default", "q")]
 
 
 def test_a_child_that_changes_hands_triggers_both_owners(obj: Make) -> None:
-    trigger = triggers.owner(PARENT)
+    trigger = mappers.for_owner(PARENT)
     before, after = obj("c", ownerReferences=[_reference("p")]), obj("c", 2, ownerReferences=[_reference("q")])
     assert set(trigger(_update(after, before))) == {Key("default", "p"), Key("default", "q")}
 
 
 def test_a_cluster_scoped_owner_has_no_namespace(obj: Make) -> None:
     cluster = Resource("kopf.dev", "v1", "clusterkopfexamples", kind="KopfExample", namespaced=False)
-    assert list(triggers.owner(cluster)(_update(obj("c", ownerReferences=[_reference("p")])))) == [Key(None, "p")]
+    assert list(mappers.for_owner(cluster)(_update(obj("c", ownerReferences=[_reference("p")])))) == [Key(None, "p")]
 
 
 def test_an_owner_is_known_by_its_kind() -> None:
     with pytest.raises(ValueError, match="kind="):
-        triggers.owner(Resource("kopf.dev", "v1", "kopfexamples"))
+        mappers.for_owner(Resource("kopf.dev", "v1", "kopfexamples"))
 
 
 def test_labels_can_point_to_another_namespace(obj: Make) -> None:
-    trigger = triggers.labelled_key("owner", namespace_label="owner-namespace")
+    trigger = mappers.from_label("owner", namespace_label="owner-namespace")
     assert list(trigger(_update(obj("c", labels={"owner": "p", "owner-namespace": "other"})))) == [Key("other", "p")]
     assert list(trigger(_update(obj("c", labels={"owner": "p"})))) == [Key("default", "p")]
     assert list(trigger(_update(obj("c")))) == []
-    assert list(triggers.labelled_key("owner")(_update(obj("c", labels={"owner": "p"})))) == [Key("default", "p")]
+    assert list(mappers.from_label("owner")(_update(obj("c", labels={"owner": "p"})))) == [Key("default", "p")]
 
 
 def test_a_mapping_sees_the_object_before_and_after(obj: Make) -> None:
-    trigger = triggers.mapped(lambda obj: (obj.metadata().labels or {}).values())
+    trigger = mappers.from_function(lambda obj: (obj.metadata().labels or {}).values())
     assert list(trigger(_update(obj("c", labels={"a": "x", "b": "y"}), obj("c", labels={"a": "x", "b": "z"})))) == [
         "x",
         "y",
@@ -92,5 +92,5 @@ def test_a_mapping_sees_the_object_before_and_after(obj: Make) -> None:
 
 
 def test_constant_keys(obj: Make) -> None:
-    assert list(triggers.constant("config")(_update(obj("c")))) == ["config"]
-    assert list(triggers.constant("config")(_update(obj("c"), obj("c"), echo=True))) == []
+    assert list(mappers.constant("config")(_update(obj("c")))) == ["config"]
+    assert list(mappers.constant("config")(_update(obj("c"), obj("c"), echo=True))) == []

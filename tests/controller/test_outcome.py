@@ -12,9 +12,9 @@ from ctl.controller.kernel.result import Result, TerminalError
         (None, None, {}, Ending.DONE),
         (Result(), None, {}, Ending.DONE),
         (Result(priority=5), None, {}, Ending.DONE),
-        (Result(after=0.0), None, {}, Ending.LATER),
-        (Result(after=60.0), None, {}, Ending.LATER),
-        (Result(after=60.0, error=ValueError()), None, {}, Ending.DEFERRED),
+        (Result(requeue_after=0.0), None, {}, Ending.LATER),
+        (Result(requeue_after=60.0), None, {}, Ending.LATER),
+        (Result(requeue_after=60.0, error=ValueError()), None, {}, Ending.DEFERRED),
         (None, ValueError(), {}, Ending.FAILED),
         (None, TimeoutError(), {}, Ending.FAILED),
         (None, TimeoutError(), {"timed_out": True}, Ending.TIMED_OUT),
@@ -49,14 +49,14 @@ def test_the_table(ending: Ending, forget: bool, requeue: Requeue, label: str | 
 
 
 def test_a_result_looks_forward() -> None:
-    with pytest.raises(ValueError, match="after=-1"):
-        Result(after=-1)
-    with pytest.raises(ValueError, match="after=nan"):
-        Result(after=math.nan)
+    with pytest.raises(ValueError, match="requeue_after=-1"):
+        Result(requeue_after=-1)
+    with pytest.raises(ValueError, match="requeue_after=nan"):
+        Result(requeue_after=math.nan)
 
 
 def test_a_result_is_of_numbers() -> None:
-    with pytest.raises(TypeError, match="after='60'"):
-        Result(after="60")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="requeue_after='60'"):
+        Result(requeue_after="60")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="priority='high'"):
-        Result(after=1, priority="high")  # type: ignore[arg-type]
+        Result(requeue_after=1, priority="high")  # type: ignore[arg-type]

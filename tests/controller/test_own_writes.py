@@ -18,11 +18,11 @@ from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
 from ctl.controller.api.client import CachedClient
 from ctl.controller.api.own_writes import Wish
-from ctl.controller.building.builder import control
+from ctl.controller.building.builder import controller
 from ctl.controller.building.built import BuiltController
 from ctl.controller.building.context import Context
 from ctl.informers.deltas import Delta
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.subscription import Subscription
 from ctl.sandbox import Match, Sandbox
 
@@ -102,7 +102,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 class World:
     """A controller of ConfigMaps beside a user and another controller; `attempts` have what each attempt read."""
 
-    def __init__(self, sandbox: Sandbox, user: Client, factory: Factory, built: BuiltController) -> None:
+    def __init__(self, sandbox: Sandbox, user: Client, factory: SharedInformerFactory, built: BuiltController) -> None:
         self.sandbox = sandbox
         self.user = user
         self.factory = factory
@@ -141,10 +141,10 @@ async def world(sandbox: Sandbox) -> AsyncIterator[World]:
         Client(Access(sandbox.url), ClientSettings(user_agent="user")) as user,
         Client(Access(sandbox.url), ClientSettings(user_agent="ctl/test")) as client,
     ):
-        factory = Factory(client)
+        factory = SharedInformerFactory(client)
         metadata = {"name": "one", "namespace": "default", "finalizers": ["example.com/kept"]}
         await user.create(CONFIGMAPS, {"metadata": metadata, "data": {"a": "1"}})
-        built = control("configmaps").reconciles(reconcile).on(client, factory)
+        built = controller("configmaps").reconciles(reconcile).build(client, factory)
         found = World(sandbox, user, factory, built)
         await built.start()
         await factory.wait_for_sync(timeout=10)
@@ -165,7 +165,7 @@ async def test_a_request_that_takes_long_deafens_no_other_controller(world: Worl
         heard.append((time(), None if obj is None else obj.body()["data"]["a"]))
 
     client = world.cached.client
-    listener = control("configmaps").named("listener").reconciles(listen).on(client, world.factory)
+    listener = controller("configmaps").named("listener").reconciles(listen).build(client, world.factory)
     await listener.start()
     await asyncio.sleep(5)
     heard.clear()

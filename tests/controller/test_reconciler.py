@@ -12,24 +12,24 @@ ATTEMPT = Attempt("key", 1)
 
 class WithMethod:
     async def reconcile(self, key: str, attempt: Attempt[str]) -> Result:
-        return Result(after=attempt.number)
+        return Result(requeue_after=attempt.number)
 
 
 class Callable2:
     async def __call__(self, key: str, attempt: Attempt[str]) -> Result:
-        return Result(after=attempt.number)
+        return Result(requeue_after=attempt.number)
 
 
 async def of_both(key: str, attempt: Attempt[str]) -> Result:
-    return Result(after=attempt.number)
+    return Result(requeue_after=attempt.number)
 
 
 async def of_the_key(key: str) -> Result:
-    return Result(after=1)
+    return Result(requeue_after=1)
 
 
 async def of_more(key: str, attempt: Attempt[str], more: int = 0) -> Result:
-    return Result(after=1 + more)
+    return Result(requeue_after=1 + more)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ async def of_more(key: str, attempt: Attempt[str], more: int = 0) -> Result:
     ids=["method", "callable", "of both", "of the key", "of more", "partial"],
 )
 async def test_every_form_of_a_reconciler_is_taken(reconciler: Any) -> None:
-    assert await as_function(reconciler)("key", ATTEMPT) == Result(after=1)
+    assert await as_function(reconciler)("key", ATTEMPT) == Result(requeue_after=1)
 
 
 async def nothing() -> None: ...

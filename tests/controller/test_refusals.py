@@ -8,7 +8,7 @@ from ctl.client.errors import Conflict
 from ctl.client.objects import Object
 from ctl.client.rest import Client, PatchKind
 from ctl.controller.api.client import CachedClient
-from ctl.controller.building.builder import control
+from ctl.controller.building.builder import controller
 from ctl.sandbox import Match, Sandbox
 
 from .test_client import CONFIGMAPS, KEY, Controllers, a_config, a_set, cached, controllers, nothing, sandbox
@@ -41,7 +41,7 @@ async def one(cached: CachedClient) -> Object:
 async def test_a_refused_deletion_hides_no_living_object(
     controllers: Controllers, cached: CachedClient, sandbox: Sandbox, one: Object
 ) -> None:
-    other = await controllers.start(control("configmaps").named("other"), nothing)
+    other = await controllers.start(controller("configmaps").named("other"), nothing)
     deny(sandbox, "DELETE")
     with pytest.raises(Conflict, match="it is in use"):
         await cached.delete("configmaps", one)

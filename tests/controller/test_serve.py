@@ -91,7 +91,7 @@ async def test_a_thousand_busy_attempts_end_within_the_grace_and_others_tasks_go
     serving = Serving(access=Access(sandbox.url), grace=10.0)
     await_stop = asyncio.create_task(stop.wait())
     running = asyncio.create_task(
-        serve(ctl.controller("configmaps").concurrently(None).reconciles(reconcile), stop=stop, serving=serving)
+        serve(ctl.controller("configmaps").concurrency(None).reconciles(reconcile), stop=stop, serving=serving)
     )
     await await_stop
     began = loop.time()
@@ -127,7 +127,7 @@ async def test_channels_clocks_and_informers_of_ones_own_ask_for_attempts(sandbo
     seen: list[tuple[str, str]] = []
     channel: ctl.Channel[str] = ctl.Channel()
     stop = asyncio.Event()
-    foreign = ctl.Factory(user)
+    foreign = ctl.SharedInformerFactory(user)
     secrets = foreign.informer(Resource("", "v1", "secrets", kind="Secret", namespaced=True))
 
     async def reconcile(key: ctl.Key, context: Context) -> None:
@@ -136,9 +136,9 @@ async def test_channels_clocks_and_informers_of_ones_own_ask_for_attempts(sandbo
     await _config(user, "one")
     controller = (
         ctl.controller("configmaps")
-        .follows(channel, lambda name, _: [ctl.Key("default", name)], name="requests")
-        .follows(ctl.every(60), name="clock")
-        .watches(secrets, ctl.triggers.constant(ctl.Key("default", "secret")))
+        .watches_source(channel, lambda name, _: [ctl.Key("default", name)], name="requests")
+        .watches_source(ctl.every(60), name="clock")
+        .watches(secrets, ctl.mappers.constant(ctl.Key("default", "secret")))
         .reconciles(reconcile)
     )
     running = asyncio.create_task(serve(controller, stop=stop, serving=_serving(sandbox)))
@@ -215,7 +215,7 @@ async def test_a_start_with_many_objects_keeps_to_the_rate_and_asks_for_nothing_
 
     sandbox.log.clear()
     began = asyncio.get_running_loop().time()
-    controller = ctl.controller("configmaps").concurrently(50).reconciles(reconcile)
+    controller = ctl.controller("configmaps").concurrency(50).reconciles(reconcile)
     await serve(controller, stop=stop, serving=_serving(sandbox, qps=rate, burst=burst))
     took = asyncio.get_running_loop().time() - began
     assert took >= (MANY - burst) / rate - 1
@@ -275,7 +275,7 @@ async def test_whatever_happens_the_last_state_is_attempted(sandbox: Sandbox, us
 
     playing = asyncio.create_task(play())
     await serve(
-        ctl.controller("configmaps").concurrently(3).within(1.0).reconciles(reconcile),
+        ctl.controller("configmaps").concurrency(3).timeout(1.0).reconciles(reconcile),
         stop=stop,
         serving=_serving(sandbox),
     )
@@ -309,7 +309,7 @@ async def test_two_programs_of_reconcilers_elect_one_that_acts_and_show_how_they
             await context.ensure("configmaps", context.own({"data": {"by": name}}, suffix="of"))
 
         await serve(
-            ctl.controller("configmaps").only(selector="mine").named("maps").reconciles(reconcile),
+            ctl.controller("configmaps").with_selector("mine").named("maps").reconciles(reconcile),
             access=Access(sandbox.url),
             stop=stops[name],
             leadership=LeadershipSettings("maps", "default", name, RULES),

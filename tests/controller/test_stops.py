@@ -36,7 +36,7 @@ def _pruning(attempted: list[ctl.Key]) -> Any:
             if obj.name not in wanted:
                 await context.delete("secrets", obj)
 
-    return ctl.controller("secrets").watches("configmaps", ctl.triggers.constant()).reconciles(reconcile)
+    return ctl.controller("secrets").watches("configmaps", ctl.mappers.constant()).reconciles(reconcile)
 
 
 @pytest.mark.parametrize("trouble", ["slow", "forbidden"])
@@ -80,7 +80,7 @@ async def test_the_stop_ends_with_the_last_attempt_also_of_a_key_that_was_asked_
     await _make(user, CONFIGMAPS, "one", data={"n": "1"})
     running = asyncio.create_task(
         serve(
-            ctl.controller("configmaps").only(namespace="default").concurrently(2).reconciles(reconcile),
+            ctl.controller("configmaps").in_namespaces("default").concurrency(2).reconciles(reconcile),
             access=Access(sandbox.url),
             stop=stop,
         )
@@ -110,7 +110,7 @@ async def test_a_stop_during_which_leadership_is_lost_waits_for_nothing_that_may
         await _make(user, CONFIGMAPS, f"one-{number}")
     running = asyncio.create_task(
         serve(
-            ctl.controller("configmaps").only(namespace="default").reconciles(reconcile),
+            ctl.controller("configmaps").in_namespaces("default").reconciles(reconcile),
             access=Access(sandbox.url),
             stop=stop,
             leadership=LeadershipSettings("maps", "default", "a", RULES),

@@ -9,7 +9,7 @@ import pytest
 
 from ctl.client.objects import Object
 from ctl.client.resources import Key
-from ctl.controller.kernel import mappers as triggers
+from ctl.controller.kernel import mappers
 from ctl.controller.kernel.asked import Asked
 from ctl.controller.kernel.channel import Channel
 from ctl.controller.kernel.controller import Controller
@@ -63,8 +63,8 @@ async def test_a_source_asks_for_nothing_until_its_copy_has_caught_up_and_then_f
     gate, log, other = Inheritance(), Log(), Feed()
     feed.caught_up.clear()
     controller: Controller[Key] = Controller("test", log, gate=gate, concurrency=None)
-    behind = controller.watch(feed, triggers.itself(), name="behind")
-    ahead = controller.watch(other, triggers.itself(), name="ahead")
+    behind = controller.watch(feed, mappers.for_object(), name="behind")
+    ahead = controller.watch(other, mappers.for_object(), name="ahead")
     async with running(controller):
         feed.put(obj("a"))
         other.put(obj("b"))
@@ -100,7 +100,7 @@ async def test_a_copy_that_could_not_be_brought_up_to_date_is_tried_again(feed: 
 
     gate, log = Faulty(), Log()
     controller: Controller[Key] = Controller("test", log, gate=gate)
-    controller.watch(feed, triggers.itself())
+    controller.watch(feed, mappers.for_object())
     async with running(controller):
         feed.put(obj("a"))
         gate.open()
@@ -113,7 +113,7 @@ async def test_a_copy_that_could_not_be_brought_up_to_date_is_tried_again(feed: 
 async def test_an_awaited_source_holds_up_the_whole_controller_in_each_term(feed: Feed, obj: Make) -> None:
     gate, log, children = Inheritance(is_open=True), Log(), Feed()
     controller: Controller[Key] = Controller("test", log, gate=AllOf(gate), concurrency=None)
-    controller.watch(feed, triggers.itself(), wait=True)
+    controller.watch(feed, mappers.for_object(), wait=True)
     controller.watch(children, lambda delta: (), wait=True)
     feed.put(obj("a"))
     async with running(controller):
@@ -132,7 +132,7 @@ async def test_an_awaited_source_holds_up_the_whole_controller_in_each_term(feed
 async def test_a_term_begins_with_nothing_of_the_one_before(feed: Feed, obj: Make) -> None:
     gate, log = Inheritance(is_open=True), Log(work=5)
     controller: Controller[Key] = Controller("test", log, gate=gate, concurrency=1)
-    controller.watch(feed, triggers.itself())
+    controller.watch(feed, mappers.for_object())
     async with running(controller):
         feed.put(obj("in work"))
         await asyncio.sleep(1)
@@ -153,7 +153,7 @@ async def test_a_term_begins_with_nothing_of_the_one_before(feed: Feed, obj: Mak
 async def test_a_term_begins_with_no_reasons_of_the_one_before(feed: Feed, obj: Make) -> None:
     gate, log = Inheritance(is_open=True), Log(work=5)
     controller: Controller[Key] = Controller("test", log, gate=gate, concurrency=1)
-    controller.watch(feed, triggers.itself())
+    controller.watch(feed, mappers.for_object())
     async with running(controller):
         feed.put(obj("in work"))
         feed.put(obj("waiting"))
@@ -187,7 +187,7 @@ async def test_a_key_in_hand_when_a_term_ends_is_put_down(feed: Feed, obj: Make)
 async def test_a_pause_is_no_end_of_a_term(feed: Feed, obj: Make) -> None:
     lease, pause, log = Inheritance(is_open=True), Valve(is_open=True), Log()
     controller: Controller[Key] = Controller("test", log, gate=AllOf(lease, pause))
-    controller.watch(feed, triggers.itself())
+    controller.watch(feed, mappers.for_object())
     feed.put(obj("a"))
     async with running(controller):
         await asyncio.sleep(1)
@@ -205,7 +205,7 @@ async def test_a_pause_during_the_catching_up_asks_for_everything_at_its_end(fee
     lease, pause, log = Inheritance(), Valve(is_open=True), Log()
     feed.caught_up.clear()
     controller: Controller[Key] = Controller("test", log, gate=AllOf(lease, pause))
-    controller.watch(feed, triggers.itself())
+    controller.watch(feed, mappers.for_object())
     feed.put(obj("a"))
     async with running(controller):
         lease.open()
@@ -223,7 +223,7 @@ async def test_a_term_that_ends_before_the_copy_has_caught_up_lets_nothing_throu
     gate, log = Inheritance(is_open=True), Log()
     feed.caught_up.clear()
     controller: Controller[Key] = Controller("test", log, gate=gate)
-    watched = controller.watch(feed, triggers.itself())
+    watched = controller.watch(feed, mappers.for_object())
     feed.put(obj("a"))
     async with running(controller):
         await asyncio.sleep(1)
@@ -247,7 +247,7 @@ async def test_a_source_that_is_added_in_a_term_catches_up_as_well(feed: Feed, o
     async with running(controller):
         await asyncio.sleep(1)
         feed.caught_up.clear()
-        controller.watch(feed, triggers.itself())
+        controller.watch(feed, mappers.for_object())
         await asyncio.sleep(1)
         assert log.drain() == []
         feed.caught_up.set()
@@ -258,8 +258,8 @@ async def test_a_source_that_is_added_in_a_term_catches_up_as_well(feed: Feed, o
 async def test_a_stopped_source_that_never_synced_holds_up_nobody(unsynced_feed: Feed, feed: Feed, obj: Make) -> None:
     log = Log()
     controller: Controller[Key] = Controller("test", log)
-    awaited = controller.watch(unsynced_feed, triggers.itself(), wait=True)
-    controller.watch(feed, triggers.itself())
+    awaited = controller.watch(unsynced_feed, mappers.for_object(), wait=True)
+    controller.watch(feed, mappers.for_object())
     feed.put(obj("a"))
     async with running(controller):
         await asyncio.sleep(1)
@@ -271,7 +271,7 @@ async def test_a_stopped_source_that_never_synced_holds_up_nobody(unsynced_feed:
 
 async def test_a_controller_whose_source_never_synced_stops_at_once(unsynced_feed: Feed) -> None:
     controller: Controller[Key] = Controller("test", Log())
-    controller.watch(unsynced_feed, triggers.itself(), wait=True)
+    controller.watch(unsynced_feed, mappers.for_object(), wait=True)
     await controller.start()
     controller.queue.add(Key("default", "a"))
     await asyncio.sleep(1)
@@ -309,7 +309,7 @@ async def test_who_outlives_a_revocation_is_known() -> None:
 async def test_what_a_source_asks_for_behind_a_closed_gate_comes_at_the_opening_once(feed: Feed, obj: Make) -> None:
     gate, log, channel = Inheritance(), Log(), Channel[str]()
     controller: Controller[Key] = Controller("test", log, gate=gate)
-    controller.watch(feed, triggers.itself(), wait=True)
+    controller.watch(feed, mappers.for_object(), wait=True)
     controller.follow(channel, lambda name: [Key(None, name)], name="channel")
     feed.caught_up.clear()
     channel.send("before the start")

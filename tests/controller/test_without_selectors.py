@@ -18,7 +18,7 @@ from ctl.controller.leader.lease_client import LEASES, LeaseName, LeaseObject
 from ctl.controller.leader.lease_rules import Record
 from ctl.controller.peering.gate import Peering
 from ctl.controller.peering.rules import PeeringOptions, Rank
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.runtime import clock
 from ctl.sandbox import Sandbox
 
@@ -58,7 +58,7 @@ def config(name: str, **metadata: Any) -> dict[str, Any]:
 async def test_an_object_is_found_by_its_name(user: Client, behind: Client) -> None:
     for name in ("a", "b"):
         await user.create(CONFIGMAPS, config(name))
-    cached = CachedClient(behind, Factory(behind), author="test")
+    cached = CachedClient(behind, SharedInformerFactory(behind), author="test")
     found = await cached.get_live(CONFIGMAPS, Key("default", "b"))
     assert found is not None
     assert found.name == "b"
@@ -97,7 +97,7 @@ async def test_a_peering_is_paused_by_its_own_peers_alone(sandbox: Sandbox, user
     rival = {"rival": {"priority": 100, "lifetime": 600, "lastseen": clock.now().isoformat()}}
     for name, records in (("ours", {}), ("theirs", rival)):
         await user.create(CLUSTER, {**body, "metadata": {"name": name}, "status": records})
-    factory = Factory(behind)
+    factory = SharedInformerFactory(behind)
     peering = Peering(behind, factory, PeeringOptions(Rank("a"), name="ours", mandatory=True))
     await peering.start()
     await peering.serve([CLUSTER], None)

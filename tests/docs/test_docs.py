@@ -106,7 +106,7 @@ async def test_informers(
     async with ctl.Client(Access(sandbox.url)) as client:
         known: dict[str, Any] = {}
         for block in blocks("informers.md"):
-            known["factory"] = factory = ctl.Factory(client)
+            known["factory"] = factory = ctl.SharedInformerFactory(client)
             await run(block, known)
             await factory.stop()
     assert "default/mine" in capsys.readouterr().out

@@ -131,13 +131,13 @@ async def test_controllers_follow_the_namespaces_of_the_operator(world: World, c
         assert context.list("configmaps") is not None
 
     ctl.declare(
-        ctl.controller("kopfexamples.kopf.dev").owns("configmaps").follows(ctl.every(3600)).reconciles(reconcile)
+        ctl.controller("kopfexamples.kopf.dev").owns("configmaps").watches_source(ctl.every(3600)).reconciles(reconcile)
     )
 
     async def pinned(key: ctl.Key, context: ctl.Context) -> None:
         calls("pinned", {"key": str(key)})
 
-    ctl.declare(ctl.controller("kopfexamples.kopf.dev").only(namespace="default").named("pinned").reconciles(pinned))
+    ctl.declare(ctl.controller("kopfexamples.kopf.dev").in_namespaces("default").named("pinned").reconciles(pinned))
 
     async def create(namespace: str, name: str) -> None:
         body = {"metadata": {"name": name, "namespace": namespace}, "spec": {"field": name}}
@@ -176,7 +176,7 @@ async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(wor
     deadlines: list[float] = []
 
     @ctl.declare
-    @ctl.controller("kopfexamples.kopf.dev").named("notes").within(20).limited(Exponential(60, 60)).reconciles
+    @ctl.controller("kopfexamples.kopf.dev").named("notes").timeout(20).rate_limiter(Exponential(60, 60)).reconciles
     async def reconcile(key: ctl.Key, context: ctl.Context) -> ctl.Result | None:
         assert context.attempt.deadline is not None
         deadlines.append(context.attempt.deadline - context.attempt.started)
@@ -184,7 +184,7 @@ async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(wor
             await asyncio.sleep(3600)
         if key.name == "wrong":
             raise ctl.TerminalError("wrong for good")
-        return ctl.Result(after=3600, priority=7) if context.attempt.number == 1 else None
+        return ctl.Result(requeue_after=3600, priority=7) if context.attempt.number == 1 else None
 
     site = Site()
     for name in ("slow", "later", "wrong"):
@@ -211,7 +211,7 @@ async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(wor
         slow, later, wrong = [await explained(name) for name in ("slow", "later", "wrong")]
         assert (slow["state"], slow["failures"], slow["reason"]) == ("in back-off", 1, "retry")
         assert "TimeoutError" in slow["last_error"]
-        assert (later["state"], later["priority"], later["reason"]) == ("delayed", 7, "after")
+        assert (later["state"], later["priority"], later["reason"]) == ("delayed", 7, "requeue_after")
         assert 3000 < later["next_in"] <= 3600
         assert wrong["state"] == "at rest"
         assert "wrong for good" in wrong["last_error"]

@@ -71,7 +71,7 @@ async def test_a_declared_controller_attempts_nothing_at_the_stop_while_a_first_
             await context.delete("kopfexamples.kopf.dev", obj)
 
     ctl.declare(
-        ctl.controller("kopfexamples.kopf.dev").watches("plains.kopf.dev", ctl.triggers.constant()).reconciles(prune)
+        ctl.controller("kopfexamples.kopf.dev").watches("plains.kopf.dev", ctl.mappers.constant()).reconciles(prune)
     )
     await world.create("one")
     await world.create("one", resource=PLAIN)
@@ -175,7 +175,7 @@ def _pruner(calls: Calls) -> Any:
     async def reconcile(key: ctl.Key, context: ctl.Context) -> None:
         calls("reconciler", {"known": len(context.list("plains.kopf.dev"))})
 
-    watching = ctl.controller("kopfexamples.kopf.dev").watches("plains.kopf.dev", ctl.triggers.constant())
+    watching = ctl.controller("kopfexamples.kopf.dev").watches("plains.kopf.dev", ctl.mappers.constant())
     return watching.named("pruner").reconciles(reconcile)
 
 

@@ -200,7 +200,7 @@ class Book:
         async def reconcile(key: Any, context: Any) -> None:
             self.reconciled += 1
             body = context.body()
-            if body is not None and not context.is_leaving:
+            if body is not None and not context.is_being_deleted:
                 data = {"field": str(body["spec"]["field"])}
                 await context.ensure("configmaps", context.own({"metadata": {"name": key.name}, "data": data}))
 

@@ -17,7 +17,7 @@ from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.informers.deltas import Delta, DeltaKind, collapse
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
 from ctl.informers.reflector_state import Phase
 from ctl.informers.settings import InformerSettings
@@ -44,7 +44,7 @@ class Cluster:
     def __init__(self, sandbox: Sandbox, client: Client, settings: InformerSettings) -> None:
         self.sandbox = sandbox
         self.client = client
-        self.factory = Factory(client, settings)
+        self.factory = SharedInformerFactory(client, settings)
         self.mirror = Mirror()
         self.informer: Informer
 
@@ -259,7 +259,7 @@ async def test_a_refused_start_is_tried_for_ever_and_recovers() -> None:
     sandbox = Sandbox()
     async with sandbox, Client(Access(sandbox.url), ClientSettings(error_backoffs=())) as client:
         sandbox.faults.answer(503, "ServiceUnavailable", times=None)
-        factory = Factory(client, STREAMED)
+        factory = SharedInformerFactory(client, STREAMED)
         informer = factory.informer(MAPS)
         assert (await factory.wait_for_sync(timeout=600)) == {informer: False}
         assert informer.state.phase is Phase.BACKING_OFF
@@ -328,7 +328,7 @@ async def test_a_server_that_knows_no_streamed_lists_and_tells_of_changes_only_i
         cluster = Cluster(sandbox, client, STREAMED)
         cluster.put("a")
         async with Client(Access(weather.url)) as other, _changing(cluster):
-            factory = Factory(other, STREAMED)
+            factory = SharedInformerFactory(other, STREAMED)
             informer = factory.informer(MAPS)
             assert await informer.wait_synced(35)
             await informer._reflector.relist()

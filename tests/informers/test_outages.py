@@ -14,7 +14,7 @@ from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
 from ctl.informers.reflector_state import Phase
 from ctl.runtime import clock
@@ -51,7 +51,7 @@ class Fleet:
 
     sandbox: Sandbox
     clients: list[Client] = field(default_factory=list)
-    factories: list[Factory] = field(default_factory=list)
+    factories: list[SharedInformerFactory] = field(default_factory=list)
     informers: list[Informer] = field(default_factory=list)
 
     def behind(self) -> list[Informer]:
@@ -82,7 +82,7 @@ async def a_fleet(
         for _ in range(size):
             client = Client(Access(sandbox.url), settings)
             await stack.enter_async_context(client)
-            factory = Factory(client)
+            factory = SharedInformerFactory(client)
             stack.push_async_callback(factory.stop)
             fleet.clients.append(client)
             fleet.factories.append(factory)

@@ -13,7 +13,7 @@ import pytest
 from ctl.client.config.endpoint import Access
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
 from ctl.informers.settings import InformerSettings
 
@@ -46,7 +46,7 @@ class Followed:
 @asynccontextmanager
 async def followed(behave: Behaviour, settings: InformerSettings = PAGED) -> AsyncIterator[Followed]:
     async with serving(behave) as server, Client(Access(server.url), ClientSettings(error_backoffs=())) as client:
-        factory = Factory(client, settings)
+        factory = SharedInformerFactory(client, settings)
         found = Followed(server, factory.informer(PODS))
         task = asyncio.create_task(found.follow())
         try:

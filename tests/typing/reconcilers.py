@@ -2,7 +2,7 @@
 
 import ctl
 from ctl import controller
-from ctl.controller.building.builder import control
+from ctl.controller.building import builder
 from ctl.controller.program.manager import Manager
 
 
@@ -12,12 +12,16 @@ async def reconcile(key: ctl.Key, context: ctl.Context) -> ctl.Result | None:
     if written.change is ctl.Change.CREATED:
         context.info(reason="Created", message=written.object.name)
     await context.set_status({"children": 1}, ctl.Condition("Ready", True))
-    return ctl.Result(after=60)
+    return ctl.Result(requeue_after=60)
 
 
 sentence = ctl.controller("kopfexamples.kopf.dev").owns("deployments.apps").reconciles(reconcile)
-imported = controller("kopfexamples.kopf.dev").follows(ctl.every(60)).reconciles(reconcile)
-long = control("kopfexamples.kopf.dev").when(ctl.predicates.generation_changed()).reconciles(reconcile)
+imported = controller("kopfexamples.kopf.dev").watches_source(ctl.every(60)).reconciles(reconcile)
+long = (
+    builder.controller("kopfexamples.kopf.dev")
+    .with_predicate(ctl.predicates.generation_changed())
+    .reconciles(reconcile)
+)
 manager: ctl.Manager = Manager()
 
 
@@ -29,5 +33,5 @@ async def declared(key: ctl.Key, context: ctl.Context) -> None:
 
 async def main() -> None:
     channel: ctl.Channel[str] = ctl.Channel()
-    fed = ctl.controller("kopfexamples.kopf.dev").follows(channel, lambda name, _: [ctl.Key("default", name)])
+    fed = ctl.controller("kopfexamples.kopf.dev").watches_source(channel, lambda name, _: [ctl.Key("default", name)])
     await ctl.serve(fed.reconciles(reconcile))

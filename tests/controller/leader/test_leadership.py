@@ -17,14 +17,14 @@ from ctl.client.fence import NotLeading
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.kernel import mappers as triggers
+from ctl.controller.kernel import mappers
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt
 from ctl.controller.kernel.result import Result
 from ctl.controller.leader.election import LEASES
 from ctl.controller.leader.gates import Turn
 from ctl.controller.leader.leadership import Leadership, LeadershipSettings
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -45,7 +45,7 @@ class Replica:
 
     leadership: Leadership
     client: Client
-    factory: Factory
+    factory: SharedInformerFactory
     controller: Controller[Key]
     turns: list[Turn] = field(default_factory=list)
     attempts: list[tuple[float, str, str]] = field(default_factory=list)
@@ -72,7 +72,7 @@ async def replica(sandbox: Sandbox, identity: str, **changes: Any) -> AsyncItera
     access, settings = Access(sandbox.url), ClientSettings(user_agent=identity)
     leadership = Leadership(access, replace(SETTINGS, identity=identity, **changes), settings)
     client = Client(access, settings, fence=leadership)
-    factory = Factory(client)
+    factory = SharedInformerFactory(client)
     copy = factory.informer(MAPS)
 
     async def reconcile(key: Key, attempt: Attempt[Key]) -> Result | None:
@@ -83,7 +83,7 @@ async def replica(sandbox: Sandbox, identity: str, **changes: Any) -> AsyncItera
     controller: Controller[Key] = Controller(identity, reconcile, gate=leadership, concurrency=None)
     one = Replica(leadership, client, factory, controller)
     leadership.subscribe(one.turns.append)
-    controller.watch(copy, triggers.itself())
+    controller.watch(copy, mappers.for_object())
     await controller.start()
     await leadership.start()
     try:

@@ -20,7 +20,7 @@ from ctl.controller.leader.valve import Valve
 from ctl.controller.peering.gate import Peering
 from ctl.controller.peering.records import own_identity
 from ctl.controller.peering.rules import LETTERS, PeeringOptions, Rank
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.runtime import clock
 from ctl.sandbox import Match, Sandbox
 
@@ -71,7 +71,7 @@ class Ground:
 
     sandbox: Sandbox
     client: Client
-    factory: Factory
+    factory: SharedInformerFactory
     told: dict[str, list[Turn]] = field(default_factory=dict)
 
     async def define(self, *resources: Resource) -> None:
@@ -113,7 +113,7 @@ class Ground:
         given = {"clusterwide": namespaces is None, **changes}
         options = replace(OPTIONS, rank=Rank(identity, priority, lease), **given)
         async with Client(Access(self.sandbox.url)) as client:
-            factory = Factory(client)
+            factory = SharedInformerFactory(client)
             peering = Peering(client, factory, options, leadership=leadership)
             self.told[identity] = []
             peering.subscribe(self.told[identity].append)
@@ -131,7 +131,7 @@ async def bare() -> AsyncIterator[Ground]:
     async with Sandbox() as sandbox:
         access = Access(sandbox.url)
         async with Client(access, ClientSettings(user_agent="user", error_backoffs=())) as client:
-            factory = Factory(client)
+            factory = SharedInformerFactory(client)
             yield Ground(sandbox, client, factory)
             await factory.stop()
 
@@ -231,7 +231,7 @@ async def test_shards_of_equal_priority_act_side_by_side(ground: Ground) -> None
         assert not peering.is_open
     async with Client(Access(ground.sandbox.url)) as client:
         options = replace(OPTIONS, rank=Rank("a", shares=True))
-        peering = Peering(client, Factory(client), options)
+        peering = Peering(client, SharedInformerFactory(client), options)
         await peering.start()
         await peering.serve([CLUSTER], None)
         await opened(peering)
@@ -533,7 +533,7 @@ async def test_the_end_is_bounded_when_the_server_does_not_answer(
 
 async def test_a_cancelled_stop_takes_the_record_out_all_the_same(ground: Ground) -> None:
     async with Client(Access(ground.sandbox.url)) as client:
-        factory = Factory(client)
+        factory = SharedInformerFactory(client)
         peering = Peering(client, factory, OPTIONS)
         await peering.start()
         await peering.serve([CLUSTER], None)
@@ -602,7 +602,7 @@ async def test_missing_rights_are_told_once_and_nothing_is_tried(
 
     await ground.write({"b": record(5, 30)})
     async with Client(Access(ground.sandbox.url)) as client:
-        factory = Factory(client)
+        factory = SharedInformerFactory(client)
         peering = Peering(client, factory, OPTIONS, may=may)
         await peering.start()
         for _ in range(3):
@@ -624,7 +624,7 @@ async def test_without_the_right_to_look_a_mandatory_peering_pauses_with_a_warni
         return False
 
     async with Client(Access(ground.sandbox.url)) as client:
-        factory = Factory(client)
+        factory = SharedInformerFactory(client)
         peering = Peering(client, factory, replace(OPTIONS, mandatory=True), may=may)
         await peering.start()
         await peering.serve([CLUSTER], None)

@@ -15,7 +15,7 @@ from ctl.handlers.daemons.background import Background, Standing
 from ctl.handlers.daemons.stoppers import DaemonStoppingReason as Why
 from ctl.handlers.environment.environment import Place
 from ctl.handlers.environment.memories import Memories
-from ctl.informers.factory import Factory
+from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
 
 from ..world import KEX, Calls, World, quick, rest
@@ -59,7 +59,7 @@ class Watcher:
 async def watcher(world: World) -> AsyncIterator[Watcher]:
     woken: list[str] = []
     async with Client(Access(server=world.sandbox.url)) as client:
-        factory = Factory(client)
+        factory = SharedInformerFactory(client)
         informer = factory.informer(KEX)
         background = Background(Ground(world.registry, quick(), client), lambda _, key: woken.append(key.name))
         yield Watcher(world, background, informer, woken)
