@@ -5,14 +5,22 @@ answer came. `AccessError` means that no request could be made at all: bad or mi
 Reasons and codes are those of `StatusReason` in Kubernetes' apimachinery.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..runtime.texts import cut
-from .redaction import refusal_of
 
 LONGEST_MESSAGE = 2000
-"""So many characters of what a server says are shown; `APIError.message` has all of it."""
+"""How many characters of a server's message are shown; `APIError.message` has all of it."""
+
+_SECRETS = re.compile(r"/api/v1/(?:namespaces/[^/?]+/)?secrets(?:[/?]|$)")
+# Servers quote from the object that they refuse: a value, or the part around the place where its JSON is broken.
+_QUOTED = re.compile(
+    r"((?:Invalid|Unsupported|Duplicate) value: |error found in )"
+    r'(?:"[^"\\]*(?:\\.[^"\\]*)*"|.*)',
+    re.DOTALL,
+)
 
 
 class AccessError(Exception):
@@ -66,7 +74,7 @@ class APIError(Exception):
     @property
     def summary(self) -> str:
         """What the server said, without the request it said it to; LONGEST_MESSAGE characters at most, and no values of Secrets."""
-        said = cut(refusal_of(self.request, self.message), LONGEST_MESSAGE)
+        said = cut(_without_secrets(self.request, self.message), LONGEST_MESSAGE)
         return f"{self.reason} ({self.code}): {said or 'the server gave no message'}"
 
     def __str__(self) -> str:
@@ -319,3 +327,8 @@ def is_outcome_unknown(error: BaseException) -> bool:
 def in_words(error: Exception) -> str:
     """What kept a request from its success, for the log; a TimeoutError has no words of its own."""
     return "no answer came in time" if isinstance(error, TimeoutError) else str(error)
+
+
+def _without_secrets(request: str | None, message: str) -> str:
+    """A server's message; for a request about Secrets without the values that it quotes."""
+    return _QUOTED.sub(r"\1...", message) if request is not None and _SECRETS.search(request) else message

@@ -5,33 +5,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..runtime.metrics import Family, Sample, Tally
+from ..runtime.metrics import MetricFamily, Sample, Tally
 
-REQUESTS = Family(
+REQUESTS = MetricFamily(
     "rest_client_requests_total",
     "Number of HTTP requests, partitioned by status code, method, and host.",
     "counter",
     ("code", "method", "host"),
 )
-DURATION = Family(
+DURATION = MetricFamily(
     "rest_client_request_duration_seconds",
     "Request latency in seconds. Broken down by verb, and host. For a watch, until it was opened.",
     "histogram",
     ("verb", "host"),
 )
-RETRIES = Family(
+RETRIES = MetricFamily(
     "rest_client_request_retries_total",
     "Number of request retries, partitioned by status code, verb, and host.",
     "counter",
     ("code", "verb", "host"),
 )
-THROTTLED = Family("ctl_client_throttled_total", "Requests that waited for the client-side rate limit.", "counter")
-THROTTLED_SECONDS = Family(
+THROTTLED = MetricFamily(
+    "ctl_client_throttled_total", "Requests that waited for the client-side rate limit.", "counter"
+)
+THROTTLED_SECONDS = MetricFamily(
     "ctl_client_throttled_seconds_total", "For how long requests waited for the client-side rate limit.", "counter"
 )
-LOST = Family("ctl_client_lost_answers_total", "Requests that were sent and never answered.", "counter")
-REFUSALS = Family("ctl_client_refusals_total", "Answers 401: refused credentials.", "counter")
-RECEIVED = Family("ctl_client_received_bytes_total", "What the server sent, in bytes.", "counter")
+LOST = MetricFamily("ctl_client_lost_answers_total", "Requests that were sent and never answered.", "counter")
+REFUSALS = MetricFamily("ctl_client_refusals_total", "Answers 401: refused credentials.", "counter")
+RECEIVED = MetricFamily("ctl_client_received_bytes_total", "What the server sent, in bytes.", "counter")
 FAMILIES = (REQUESTS, DURATION, RETRIES, THROTTLED, THROTTLED_SECONDS, LOST, REFUSALS, RECEIVED)
 
 BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Mapping, MutableMapping
 from typing import Any, TypeAlias
 
+from ..runtime.log_context import current_fields
+from ..runtime.log_limits import shares
 from ..runtime.logs import LogFormat, Style, Verbosity
 from ..runtime.logs import configure as configure_logs
-from ..runtime.shares import shares
-from ..runtime.situation import told
 
 _objects = logging.getLogger("kopf.objects")
 _objects.addFilter(shares)
@@ -98,7 +98,7 @@ class ObjectSubject:
 
     def reference(self, record: logging.LogRecord) -> tuple[str, Mapping[str, Any]] | None:
         """The object under the configured key: that of the record, else the one whose attempt has written it."""
-        ref = getattr(record, "k8s_ref", None) or told().get("k8s_ref")
+        ref = getattr(record, "k8s_ref", None) or current_fields().get("k8s_ref")
         return (self._refkey, ref) if ref else None
 
 

@@ -3,27 +3,29 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..runtime.metrics import Family, Sample
+from ..runtime.metrics import MetricFamily, Sample
 from .informer import Informer
 from .metrics import ReflectorMetrics
 
 _LABELS = ("group", "version", "resource", "namespace", "selector")
 
 
-def _counter(name: str, help: str) -> Family:
-    return Family(f"ctl_informer_{name}_total", help, "counter", _LABELS)
+def _counter(name: str, help: str) -> MetricFamily:
+    return MetricFamily(f"ctl_informer_{name}_total", help, "counter", _LABELS)
 
 
-def _gauge(name: str, help: str, *labels: str) -> Family:
-    return Family(f"ctl_informer_{name}", help, "gauge", _LABELS + labels)
+def _gauge(name: str, help: str, *labels: str) -> MetricFamily:
+    return MetricFamily(f"ctl_informer_{name}", help, "gauge", _LABELS + labels)
 
 
 _LISTS = _counter("lists", "Completed lists.")
-_LIST_SECONDS = Family("ctl_informer_list_duration_seconds", "How long complete lists took.", "histogram", _LABELS)
+_LIST_SECONDS = MetricFamily(
+    "ctl_informer_list_duration_seconds", "How long complete lists took.", "histogram", _LABELS
+)
 _LIST_ITEMS = _counter("list_items", "Objects in completed lists.")
 _LIST_BYTES = _counter("list_bytes", "JSON of pages, in bytes.")
 _WATCHES = _counter("watches", "Watches that were opened.")
-_WATCH_SECONDS = Family("ctl_informer_watch_duration_seconds", "How long watches lasted.", "histogram", _LABELS)
+_WATCH_SECONDS = MetricFamily("ctl_informer_watch_duration_seconds", "How long watches lasted.", "histogram", _LABELS)
 _WATCH_BYTES = _counter("watch_bytes", "What watches delivered, in bytes.")
 _EVENTS = _counter("watch_events", "Events that watches delivered, without bookmarks.")
 _BOOKMARKS = _counter("bookmarks", "Bookmarks that watches delivered.")
@@ -43,7 +45,7 @@ _WAITS = _counter("own_write_waits", "Reads that waited for an own write to be d
 _PHASE = _gauge("phase", "1 for the phase that the informer is in.", "phase")
 _DEPTH = _gauge("subscriber_depth", "Deltas that wait for a subscriber.", "subscriber")
 _LAG = _gauge("subscriber_lag_seconds", "For how long the oldest of them has waited.", "subscriber")
-_JOINED = Family(
+_JOINED = MetricFamily(
     "ctl_informer_subscriber_joined_total",
     "Deltas that were joined with later ones because the subscriber was slow.",
     "counter",

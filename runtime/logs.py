@@ -18,9 +18,8 @@ from typing import Any, Protocol, TextIO, TypeAlias
 
 from pythonjsonlogger.json import JsonFormatter
 
-from .repeats import Held, Repeats
-from .shares import shown_traceback
-from .situation import told
+from .log_context import current_fields
+from .log_limits import Omitted, RepeatFilter, shortened_traceback
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 """What handlers get and helpers take: anything of the standard library that logs."""
@@ -85,7 +84,7 @@ class _Formatter(logging.Formatter):
     """Shows no more of a traceback than its beginning and its end, if it is long."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is the base class's
-        return shown_traceback(super().formatException(ei))
+        return shortened_traceback(super().formatException(ei))
 
 
 class TextFormatter(_Formatter):
@@ -132,7 +131,7 @@ class JSONFormatter(_Formatter, JsonFormatter):
             if reference := self._subject.reference(record):
                 name, value = reference
                 log_data[name] = dict(value)
-        for name, value in told().items():
+        for name, value in current_fields().items():
             if name not in self._own:
                 log_data.setdefault(name, value)
 
@@ -143,7 +142,7 @@ class _OwnHandler(logging.StreamHandler[Any]):
     def __init__(self, stream: TextIO, subject: Subject | None) -> None:
         super().__init__(stream)
         self._subject = subject
-        self._repeats = Repeats()
+        self._repeats = RepeatFilter()
         self._last: dict[Hashable, tuple[logging.LogRecord, Context]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -173,11 +172,11 @@ class _OwnHandler(logging.StreamHandler[Any]):
                 self._tell(found)
         super().close()
 
-    def _tell(self, found: Iterable[Held]) -> None:
-        for held in found:
-            last, context = self._last.pop(held.key)
+    def _tell(self, found: Iterable[Omitted]) -> None:
+        for omitted in found:
+            last, context = self._last.pop(omitted.key)
             summed = copy.copy(last)
-            summed.msg, summed.args = f"{last.getMessage()} [{held.count} more times since then]", None
+            summed.msg, summed.args = f"{last.getMessage()} [{omitted.count} more times since then]", None
             # Its traceback was written with those before it.
             summed.exc_info = summed.exc_text = summed.stack_info = None
             context.run(super().emit, summed)

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """A metric by its name: what it means, what it is, and by which labels its samples differ.
 
     The names of counters end in `_total`, those of histograms have no suffix.
@@ -76,7 +76,7 @@ def _bound(value: float) -> str:
 class Sample(NamedTuple):
     """One value of a family, for one set of label values (in the order of the family's labels)."""
 
-    family: Family
+    family: MetricFamily
     labels: tuple[str, ...]
     value: float | Tally
 
@@ -93,11 +93,11 @@ class Metrics(Collector):
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self._sources: dict[int, tuple[Source, tuple[Family, ...]]] = {}
+        self._sources: dict[int, tuple[Source, tuple[MetricFamily, ...]]] = {}
         self._next = 0
         self.registry.register(self)
 
-    def add_source(self, source: Source, families: Iterable[Family] = ()) -> Callable[[], None]:
+    def add_source(self, source: Source, families: Iterable[MetricFamily] = ()) -> Callable[[], None]:
         """Ask this source at each scrape; call what is given back to end that (any number of times).
 
         `families` are shown by name and type also while there is no sample of them, so that people find what there will be.
@@ -116,7 +116,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Gather the samples of all sources into families (called by the registry)."""
-        grouped: dict[Family, dict[tuple[str, ...], float | Tally]] = {}
+        grouped: dict[MetricFamily, dict[tuple[str, ...], float | Tally]] = {}
         for source, families in tuple(self._sources.values()):
             for family in families:
                 grouped.setdefault(family, {})
@@ -133,7 +133,7 @@ class Metrics(Collector):
         return encoder(self.registry), content_type
 
 
-def _joined(family: Family, one: float | Tally, other: float | Tally) -> float | Tally:
+def _joined(family: MetricFamily, one: float | Tally, other: float | Tally) -> float | Tally:
     if isinstance(one, Tally) and isinstance(other, Tally):
         return one.plus(other)
     assert not isinstance(one, Tally)
@@ -141,7 +141,7 @@ def _joined(family: Family, one: float | Tally, other: float | Tally) -> float |
     return max(one, other) if family.kind == "gauge" else one + other
 
 
-def _metric(family: Family, samples: Mapping[tuple[str, ...], float | Tally]) -> Metric:
+def _metric(family: MetricFamily, samples: Mapping[tuple[str, ...], float | Tally]) -> Metric:
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         for labels, tally in samples.items():

@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakSet
 
-from .situation import situation
+from .log_context import log_context
 
 _logger = logging.getLogger("ctl.runtime")
 
@@ -53,10 +53,10 @@ class Tasks:
             coro.close()
             raise RuntimeError(f"{self.name} is stopped; the task {name!r} cannot be started any more.")
         context = None
-        if situation.get() is not None:
+        if log_context.get() is not None:
             # A task of its own is no part of what asked for it, and its log lines should not say so.
             context = contextvars.copy_context()
-            context.run(situation.set, None)
+            context.run(log_context.set, None)
         task = asyncio.get_running_loop().create_task(coro, name=f"{self.name}: {name}", context=context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -20,19 +20,21 @@ from pathlib import Path
 from types import FrameType
 from weakref import WeakKeyDictionary
 
-from .metrics import Family, Sample
+from .metrics import MetricFamily, Sample
 
 _logger = logging.getLogger("ctl.loop")
 
-LAG = Family("ctl_loop_lag_seconds", "The longest delay of a timer of the event loop in the last 30 seconds.", "gauge")
-BLOCKS = Family(
+LAG = MetricFamily(
+    "ctl_loop_lag_seconds", "The longest delay of a timer of the event loop in the last 30 seconds.", "gauge"
+)
+BLOCKS = MetricFamily(
     "ctl_loop_blocks_total",
     "How often the event loop did not turn for longer than the limit, by the handler, or the controller of the reconciler, that blocked it; "
     "empty: neither's call.",
     "counter",
     ("handler",),
 )
-BLOCKED = Family(
+BLOCKED = MetricFamily(
     "ctl_loop_blocked_seconds_total", "For how long the event loop was blocked in all.", "counter", ("handler",)
 )
 FAMILIES = (LAG, BLOCKS, BLOCKED)

@@ -1,14 +1,14 @@
 """`ctl.workqueue`: order, fairness and time for keys; knows nothing of Kubernetes."""
 
+from ..runtime.token_bucket import TokenBucket
 from .delaying import DelayingQueue
 from .ledger import Ageing
 from .queue import Queue, ShutDown
-from .ratelimit import Bucket, Capped, Exponential, FastSlow, MaxOf, RateLimiter
+from .ratelimit import Capped, Exponential, FastSlow, MaxOf, RateLimiter
 from .ratelimited import RateLimitingQueue
 
 __all__ = [
     "Ageing",
-    "Bucket",
     "Capped",
     "DelayingQueue",
     "Exponential",
@@ -18,4 +18,5 @@ __all__ = [
     "RateLimiter",
     "RateLimitingQueue",
     "ShutDown",
+    "TokenBucket",
 ]

@@ -3,40 +3,40 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..runtime.metrics import Family, Sample, Tally
+from ..runtime.metrics import MetricFamily, Sample, Tally
 from .ledger import Ledger
 
 _LABELS = ("name", "controller")
-DEPTH = Family(
+DEPTH = MetricFamily(
     "workqueue_depth", "Current depth of workqueue by workqueue and priority", "gauge", (*_LABELS, "priority")
 )
-ADDS = Family("workqueue_adds_total", "Total number of adds handled by workqueue", "counter", _LABELS)
-RETRIES = Family(
+ADDS = MetricFamily("workqueue_adds_total", "Total number of adds handled by workqueue", "counter", _LABELS)
+RETRIES = MetricFamily(
     "workqueue_retries_total",
     "Total number of keys added for later: after a back-off, or a delay that was asked for",
     "counter",
     _LABELS,
 )
-QUEUE_DURATION = Family(
+QUEUE_DURATION = MetricFamily(
     "workqueue_queue_duration_seconds",
     "How long in seconds an item stays in workqueue before being requested",
     "histogram",
     _LABELS,
 )
-WORK_DURATION = Family(
+WORK_DURATION = MetricFamily(
     "workqueue_work_duration_seconds",
     "How long in seconds processing an item from workqueue takes.",
     "histogram",
     _LABELS,
 )
-UNFINISHED = Family(
+UNFINISHED = MetricFamily(
     "workqueue_unfinished_work_seconds",
     "How many seconds of work has been done that is in progress and hasn't been observed by work_duration. "
     "Large values indicate stuck tasks; the rate of increase is their number.",
     "gauge",
     _LABELS,
 )
-LONGEST = Family(
+LONGEST = MetricFamily(
     "workqueue_longest_running_processor_seconds",
     "How many seconds the longest running processor has been running.",
     "gauge",

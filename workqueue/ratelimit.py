@@ -76,35 +76,6 @@ class FastSlow(RateLimiter[K]):
         return self._failures.get(key, 0)
 
 
-class Bucket(RateLimiter[Hashable]):
-    """For all keys together: `burst` at once and `qps` in each second after that, in the order of asking.
-
-    client-go's numbers are 10 and 100. It counts no failures of single keys.
-    """
-
-    def __init__(self, qps: float = 10.0, burst: int = 100) -> None:
-        if qps <= 0 or burst < 1:
-            raise ValueError(f"A bucket needs a positive qps and a burst of 1 at least; got {qps} and {burst}.")
-        self._qps, self._burst = qps, burst
-        self._tokens = float(burst)
-        self._since: float | None = None
-
-    def when(self, key: Hashable, now: float, random: float) -> float:
-        """Take the next token, which may be one of the future."""
-        if self._since is not None:
-            self._tokens = min(float(self._burst), self._tokens + max(0.0, now - self._since) * self._qps)
-        self._since = now
-        self._tokens -= 1.0
-        return max(0.0, -self._tokens / self._qps)
-
-    def forget(self, key: Hashable) -> None:
-        """Do nothing: a bucket knows no keys."""
-
-    def failures(self, key: Hashable) -> int:
-        """0: a bucket knows no keys."""
-        return 0
-
-
 class MaxOf(RateLimiter[K]):
     """The longest delay of several limiters; each is asked, and counts, every time."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from ..redaction import redacted
+from ...runtime.texts import redacted
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from ...runtime.texts import redacted
 from ..errors import AccessError
-from ..redaction import redacted
 from .endpoint import TLS, address
 
 _IN_NAMES = "!#$&'*+-.^_`|~"

@@ -10,9 +10,9 @@ import msgspec
 import tenacity
 
 from ...runtime import clock
+from ...runtime.texts import redacted
 from ..errors import APIError, from_status, is_outcome_unknown, is_retriable
 from ..fence import Crossing
-from ..redaction import redacted
 from ..settings import ClientSettings
 from .request import Call
 

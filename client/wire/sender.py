@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import msgspec
 import tenacity
 
+from ...runtime.token_bucket import TokenBucket
 from ..config.endpoint import Access, AccessSource, Grant
 from ..errors import APIError, LostAnswer, RequestError, is_outcome_unknown
 from ..fence import Crossing, NotLeading
@@ -14,7 +15,6 @@ from ..metrics import ClientMetrics
 from ..settings import ClientSettings
 from .inflight import Crowd
 from .outage import PROBE_TIMEOUT, Outage
-from .ratelimit import Bucket
 from .request import Call
 from .retries import Run, refusal
 from .transport import Channel, Request, Stream, Transport
@@ -49,7 +49,7 @@ class Sender:
         self._metrics = metrics
         self.outage = Outage(self._probe)
         self._transport = Transport(settings, metrics, self.outage)
-        self._bucket = Bucket(settings.qps, settings.bucket_size()) if settings.qps is not None else None
+        self._bucket = TokenBucket(settings.qps, settings.bucket_size()) if settings.qps is not None else None
         self._renewing = asyncio.Lock()
         self.crowd = Crowd(settings.connections)
 

@@ -21,11 +21,11 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
+from ...runtime.texts import redacted
 from ..config.endpoint import Access, Grant
 from ..config.tls import Contexts
 from ..errors import AccessError, AnswerTooLarge, RequestError, StreamStalled
 from ..metrics import ClientMetrics
-from ..redaction import redacted
 from ..settings import ClientSettings
 from .http1 import LARGEST_REFUSAL, READ_BUFFER, Route, completed, drop, read_body
 from .outage import Outage

@@ -16,8 +16,8 @@ from ...client.rest import Client
 from ...informers.deltas import Delta, DeltaKind
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
+from ...runtime.log_context import log_context
 from ...runtime.metrics import Sample
-from ...runtime.situation import situation
 from ...runtime.watchdog import Blame
 from ...workqueue import RateLimitingQueue
 from ..api.access_review import Rights
@@ -186,7 +186,7 @@ class BuiltController:
 
     async def _reconcile(self, key: Key, attempt: Attempt[Any]) -> Result | None:
         assert self._world is not None
-        context, doing = Context(self._world, attempt), situation.get()
+        context, doing = Context(self._world, attempt), log_context.get()
         if isinstance(doing, Attempting):
             doing.about = context.reference
         returned = self._function(key, context)

@@ -7,12 +7,12 @@ from ..._version import VERSION
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...informers.reflector_state import Phase
-from ...runtime.metrics import Family, Sample
+from ...runtime.metrics import MetricFamily, Sample
 from ..leader.leadership import Leadership
 from .pages import Condition
 
-BUILD = Family("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
-READY = Family("ctl_ready", "1 when the start-up is finished.", "gauge")
+BUILD = MetricFamily("ctl_build_info", "Always 1; the labels say what runs.", "gauge", ("version", "python"))
+READY = MetricFamily("ctl_ready", "1 when the start-up is finished.", "gauge")
 
 STALE = 90.0
 """After how many seconds of silence a stream that once worked makes a program not ready."""

@@ -3,73 +3,73 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ...runtime.metrics import Family, Sample, Tally
+from ...runtime.metrics import MetricFamily, Sample, Tally
 from .outcome import Ending, Settlement
 
-RECONCILES = Family(
+RECONCILES = MetricFamily(
     "controller_runtime_reconcile_total",
     "Total number of reconciliations per controller",
     "counter",
     ("controller", "result"),
 )
-ERRORS = Family(
+ERRORS = MetricFamily(
     "controller_runtime_reconcile_errors_total",
     "Total number of reconciliation errors per controller",
     "counter",
     ("controller",),
 )
-TERMINAL_ERRORS = Family(
+TERMINAL_ERRORS = MetricFamily(
     "controller_runtime_terminal_reconcile_errors_total",
     "Total number of terminal reconciliation errors per controller",
     "counter",
     ("controller",),
 )
-PANICS = Family(
+PANICS = MetricFamily(
     "controller_runtime_reconcile_panics_total",
     "Total number of reconciliation panics per controller. Always 0: an exception is an error.",
     "counter",
     ("controller",),
 )
-TIMEOUTS = Family(
+TIMEOUTS = MetricFamily(
     "controller_runtime_reconcile_timeouts_total",
     "Total number of reconciliation timeouts per controller",
     "counter",
     ("controller",),
 )
-TIME = Family(
+TIME = MetricFamily(
     "controller_runtime_reconcile_time_seconds",
     "Length of time per reconciliation per controller",
     "histogram",
     ("controller",),
 )
-MAXIMUM = Family(
+MAXIMUM = MetricFamily(
     "controller_runtime_max_concurrent_reconciles",
     "Maximum number of concurrent reconciles per controller; 0 is no limit",
     "gauge",
     ("controller",),
 )
-ACTIVE = Family(
+ACTIVE = MetricFamily(
     "controller_runtime_active_workers", "Number of currently used workers per controller", "gauge", ("controller",)
 )
-TO_START = Family(
+TO_START = MetricFamily(
     "ctl_event_to_start_seconds",
     "Time from hearing of a change to the start of the attempt that it triggered",
     "histogram",
     ("controller", "trigger"),
 )
-TO_DONE = Family(
+TO_DONE = MetricFamily(
     "ctl_event_to_done_seconds",
     "Time from hearing of a change to the end of the attempt that it triggered",
     "histogram",
     ("controller", "trigger"),
 )
-TRIGGER_ERRORS = Family(
+TRIGGER_ERRORS = MetricFamily(
     "ctl_trigger_errors_total",
     "Changes that were lost because a mapper or predicate raised",
     "counter",
     ("controller", "trigger"),
 )
-OPEN = Family(
+OPEN = MetricFamily(
     "ctl_controller_gate_open", "1 while the controller may act, 0 while its gate is closed", "gauge", ("controller",)
 )
 

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ...runtime.shares import shares
-from ...runtime.situation import identity, number, situation
+from ...runtime.log_context import log_context, next_number, unique_name
+from ...runtime.log_limits import shares
 from ...runtime.texts import cut
 from ...workqueue import RateLimitingQueue
 from ..leader.lease_guard import Left, until_held
@@ -44,9 +44,9 @@ class Attempting(msgspec.Struct, eq=False):
     controller: str
     attempt: Attempt[Any]
     about: Callable[[], Mapping[str, Any] | None] | None = None
-    number: int = msgspec.field(default_factory=number)
+    number: int = msgspec.field(default_factory=next_number)
 
-    def told(self) -> Mapping[str, Any]:
+    def fields(self) -> Mapping[str, Any]:
         """Controller, key, trigger, attempt, and a name that all lines of this attempt have in common."""
         attempt = self.attempt
         fields: dict[str, Any] = {
@@ -54,7 +54,7 @@ class Attempting(msgspec.Struct, eq=False):
             "key": str(attempt.key),
             "trigger": attempt.reason.trigger,
             "attempt": attempt.number,
-            "reconcile_id": identity(self.number),
+            "reconcile_id": unique_name(self.number),
         }
         if self.about is not None and (about := self.about()) is not None:
             fields["k8s_ref"] = about
@@ -107,7 +107,7 @@ class Worker(Generic[K]):
         now = asyncio.get_running_loop().time
         attempt = self._begin(key, reason, now())
         # Whoever runs attempts gives each a context of its own.
-        situation.set(Attempting(self._name, attempt))
+        log_context.set(Attempting(self._name, attempt))
         result: Result | None = None
         error: BaseException | None = None
         timed_out = cut = False

@@ -20,7 +20,7 @@ from ...client.errors import (
 )
 from ...client.rest import Client
 from ...runtime import clock
-from ...runtime.metrics import Family, Sample
+from ...runtime.metrics import MetricFamily, Sample
 from ...runtime.tasks import Tasks
 from .gates import Callback
 from .lease_client import LEASES, LeaseName, LeaseObject
@@ -32,25 +32,25 @@ __all__ = ["LEASES", "Election", "ElectionSettings", "Owner"]
 
 _logger = logging.getLogger("ctl.leadership")
 
-STATUS = Family(
+STATUS = MetricFamily(
     "leader_election_master_status",
     "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
     "gauge",
     ("name",),
 )
-SLOW_PATH = Family(
+SLOW_PATH = MetricFamily(
     "leader_election_slowpath_total",
     "Total number of slow path exercised in renewing leader leases.",
     "counter",
     ("name",),
 )
-SECONDS_LEFT = Family(
+SECONDS_LEFT = MetricFamily(
     "ctl_leadership_seconds_left",
     "For how many seconds this process may act without another renewal of the lease; 0 while it does not lead.",
     "gauge",
     ("name",),
 )
-ALONE = Family(
+ALONE = MetricFamily(
     "ctl_leadership_without_election",
     "1 while this process acts without the election, since rights on the lease are missing; 0 while it takes part.",
     "gauge",

@@ -10,9 +10,9 @@ from ...client.metrics import FAMILIES as CLIENT_FAMILIES
 from ...client.rest import Client
 from ...informers.exposition import FAMILIES as INFORMER_FAMILIES
 from ...informers.factory import SharedInformerFactory
+from ...runtime.log_limits import FAMILIES as LOG_FAMILIES
+from ...runtime.log_limits import shares
 from ...runtime.metrics import Metrics, Sample
-from ...runtime.shares import FAMILIES as LOG_FAMILIES
-from ...runtime.shares import shares
 from ...runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
 from ...runtime.watchdog import LoopWatchdog
 from ...workqueue.metrics import FAMILIES as QUEUE_FAMILIES

@@ -8,7 +8,7 @@ from typing import Any
 from ...client.objects import Object
 from ...client.wire.request import plain
 from ...runtime import clock
-from ...runtime.situation import Situation, situation
+from ...runtime.log_context import LogContext, log_context
 from ..causes.causes import ChangingCause, Reason
 from ..causes.detection import FinalizerStep, decide_finalizer, detect_reason
 from ..causes.diffs import diff
@@ -57,7 +57,7 @@ class Changes:
 
     # The object as it was detected last, and what is done around this.
     _cause: ChangingCause | None = field(init=False, default=None)
-    _around: Situation | None = field(init=False, default_factory=situation.get)
+    _around: LogContext | None = field(init=False, default_factory=log_context.get)
 
     def __post_init__(self) -> None:
         self._baseline = self.env.baseline(self.place.resource)
@@ -145,7 +145,7 @@ class Changes:
             new=shown_new,
             diff=changed if shown_new is new and shown_old is old else diff(shown_old, shown_new),
         )
-        situation.set(Doing(cause, self._around))
+        log_context.set(Doing(cause, self._around))
         if self._cause is not None:
             self._cause.let_go()
         self._cause = cause

@@ -12,7 +12,7 @@ import msgspec
 
 from ...controller.leader.lease_guard import Left, TenureOverError, only_while_held, tenure, until_held
 from ...runtime import clock
-from ...runtime.situation import situation
+from ...runtime.log_context import log_context
 from ...runtime.watchdog import Blame
 from ..causes.causes import Activity, ActivityCause, Cause, IndexingCause, ResourceCause
 from ..causes.current import current_cause
@@ -63,7 +63,7 @@ async def attempt(
     counts = pools.of(spec, call.root)
     counts.running += 1
     began, ended = time(), "cancelled"
-    doing = situation.set(Doing(cause, situation.get(), spec, call.progress.retries))
+    doing = log_context.set(Doing(cause, log_context.get(), spec, call.progress.retries))
     handled = current_cause.set(cause)
     try:
         if spec.timeout is not None or spec.retries is not None:
@@ -102,7 +102,7 @@ async def attempt(
     finally:
         counts.ended(ended, time() - began)
         current_cause.reset(handled)
-        situation.reset(doing)
+        log_context.reset(doing)
         cause.let_go()
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...runtime.situation import Situation, identity, number
+from ...runtime.log_context import LogContext, next_number, unique_name
 from ..causes.causes import ActivityCause, Cause, ChangingCause, IndexingCause, ResourceCause, WatchingCause
 from ..declaration.specs import DaemonSpec, Spec, TimerSpec
 from ..loggers import reference
@@ -18,15 +18,15 @@ class Doing(msgspec.Struct, eq=False):
     """A cause that is being handled, or one handler's attempt for it; within the attempt of a key (`outer`), if there is one."""
 
     cause: Cause
-    outer: Situation | None
+    outer: LogContext | None
     spec: Spec | None = None
     retries: int = 0
-    number: int = msgspec.field(default_factory=number)
+    number: int = msgspec.field(default_factory=next_number)
 
-    def told(self) -> Mapping[str, Any]:
+    def fields(self) -> Mapping[str, Any]:
         """Cause, handler, attempt (1 for the first), the object, and a name that all lines of the key's attempt have in common."""
         outer = self.outer
-        name = identity(self.number) if outer is None else outer.told().get("reconcile_id")
+        name = unique_name(self.number) if outer is None else outer.fields().get("reconcile_id")
         told: dict[str, Any] = {"cause": word(self.cause, self.spec), "reconcile_id": name}
         if self.spec is not None:
             told |= {"handler": str(self.spec.id), "attempt": self.retries + 1}

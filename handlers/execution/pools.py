@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from ...runtime.metrics import Family, Sample, Tally
+from ...runtime.metrics import MetricFamily, Sample, Tally
 
 logger = logging.getLogger(__name__)
 
-SIZE = Family("ctl_pool_threads", "Threads that the pool may have at most.", "gauge", ("pool",))
-BUSY = Family("ctl_pool_busy_threads", "Threads in which a handler's function runs now.", "gauge", ("pool",))
-QUEUED = Family("ctl_pool_queued_calls", "Calls of handlers that wait for a thread.", "gauge", ("pool",))
-SATURATION = Family(
+SIZE = MetricFamily("ctl_pool_threads", "Threads that the pool may have at most.", "gauge", ("pool",))
+BUSY = MetricFamily("ctl_pool_busy_threads", "Threads in which a handler's function runs now.", "gauge", ("pool",))
+QUEUED = MetricFamily("ctl_pool_queued_calls", "Calls of handlers that wait for a thread.", "gauge", ("pool",))
+SATURATION = MetricFamily(
     "ctl_pool_saturation_ratio",
     "Running and waiting calls for each thread of the pool: from 1 on, the next call has to wait.",
     "gauge",
     ("pool",),
 )
-WAIT = Family("ctl_pool_wait_seconds", "How long calls of handlers waited for a thread.", "histogram", ("pool",))
+WAIT = MetricFamily("ctl_pool_wait_seconds", "How long calls of handlers waited for a thread.", "histogram", ("pool",))
 FAMILIES = (SIZE, BUSY, QUEUED, SATURATION, WAIT)
 
 BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from weakref import WeakKeyDictionary
 
-from ...runtime.metrics import Family, Sample, Tally
+from ...runtime.metrics import MetricFamily, Sample, Tally
 from ..declaration.specs import (
     ActivitySpec,
     DaemonSpec,
@@ -23,15 +23,15 @@ from .pools import FAMILIES as POOL_FAMILIES
 from .pools import Pool
 
 _LABELS = ("handler", "kind")
-CALLS = Family(
+CALLS = MetricFamily(
     "ctl_handler_calls_total",
     "Attempts of handlers by how they ended: succeeded; retried (another one comes); failed (for good); ignored (raised, and its "
     "errors are ignored); waiting (for its sub-handlers); cancelled.",
     "counter",
     (*_LABELS, "outcome"),
 )
-SECONDS = Family("ctl_handler_duration_seconds", "How long attempts of handlers took.", "histogram", _LABELS)
-RUNNING = Family("ctl_handler_calls_in_progress", "Attempts of handlers that run now.", "gauge", _LABELS)
+SECONDS = MetricFamily("ctl_handler_duration_seconds", "How long attempts of handlers took.", "histogram", _LABELS)
+RUNNING = MetricFamily("ctl_handler_calls_in_progress", "Attempts of handlers that run now.", "gauge", _LABELS)
 FAMILIES = (CALLS, SECONDS, RUNNING, *POOL_FAMILIES)
 
 BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)

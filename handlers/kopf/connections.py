@@ -13,7 +13,7 @@ from ...client.config.credentials import basic, bearer
 from ...client.config.endpoint import TLS, Access, Constant, Grant, address
 from ...client.config.tls import make_context
 from ...client.errors import AccessError
-from ...client.redaction import redacted
+from ...runtime.texts import redacted
 
 AnyPath = str | bytes | PathLike[str] | PathLike[bytes]
 

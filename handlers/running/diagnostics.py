@@ -25,9 +25,9 @@ from ...controller.leader.leadership import Leadership
 from ...controller.peering.gate import Peering
 from ...informers.exposition import FAMILIES as INFORMER_FAMILIES
 from ...informers.factory import SharedInformerFactory
-from ...runtime.metrics import Family, Metrics, Sample
-from ...runtime.shares import FAMILIES as LOG_FAMILIES
-from ...runtime.shares import shares
+from ...runtime.log_limits import FAMILIES as LOG_FAMILIES
+from ...runtime.log_limits import shares
+from ...runtime.metrics import MetricFamily, Metrics, Sample
 from ...runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
 from ...runtime.watchdog import LoopWatchdog
 from ...workqueue.metrics import FAMILIES as QUEUE_FAMILIES
@@ -42,21 +42,21 @@ from .explain import EXAMPLE, Explainer
 
 logger = logging.getLogger(__name__)
 
-DAEMONS = Family("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
-TIMERS = Family("ctl_timers", "Timers, in a call or between two.", "gauge")
-COLLAPSED = Family(
+DAEMONS = MetricFamily("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
+TIMERS = MetricFamily("ctl_timers", "Timers, in a call or between two.", "gauge")
+COLLAPSED = MetricFamily(
     "ctl_raw_events_collapsed_total",
     "Raw events that no handler saw, because a later one of the same object came before too many were shown.",
     "counter",
 )
-PAUSED = Family("ctl_peering_paused", "1 while this operator does nothing because of a peer.", "gauge")
-UNSERVED = Family(
+PAUSED = MetricFamily("ctl_peering_paused", "1 while this operator does nothing because of a peer.", "gauge")
+UNSERVED = MetricFamily(
     "ctl_unserved_resources",
     "1 for each resource that handlers or a controller are declared for and that is not served to them.",
     "gauge",
     ("resource", "reason"),
 )
-BLOCKERS = Family("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
+BLOCKERS = MetricFamily("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ import yaml
 from ctl.client.config.access import load_access
 from ctl.client.config.endpoint import Access
 from ctl.client.errors import AccessError, from_status
-from ctl.client.redaction import redacted
 from ctl.client.rest import Client
 from ctl.client.watch import WatchOptions
 from ctl.handlers.kopf.connections import AiohttpSession, ConnectionInfo, as_access
+from ctl.runtime.texts import redacted
 
 from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving, status
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.virtual_time
 
 EACH = 25
 ROUNDS = 4
-BOUNDED = {"ctl.runtime.watchdog._Gap", "ctl.runtime.repeats._Line"}
+BOUNDED = {"ctl.runtime.watchdog._Gap", "ctl.runtime.log_limits._Line"}
 """What is kept of the past on purpose, so much of it and no more."""
 
 

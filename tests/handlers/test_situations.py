@@ -10,8 +10,8 @@ import pytest
 
 import ctl
 from ctl.handlers.loggers import configure
+from ctl.runtime.log_context import log_context
 from ctl.runtime.logs import LogFormat
-from ctl.runtime.situation import situation
 
 from .world import KEX, World
 
@@ -192,15 +192,15 @@ async def test_lines_of_reconcilers(world: World, capsys: pytest.CaptureFixture[
 
 async def test_nobody_is_asked_where_no_json_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     class Silent:
-        def told(self) -> Mapping[str, Any]:
+        def fields(self) -> Mapping[str, Any]:
             raise AssertionError("asked")
 
-    token = situation.set(Silent())
+    token = log_context.set(Silent())
     try:
         configure(log_format=LogFormat.JSON)
         own.debug("no line")
         configure(log_format=LogFormat.FULL, log_prefix=True)
         own.info("a line of text")
     finally:
-        situation.reset(token)
+        log_context.reset(token)
     assert "a line of text" in capsys.readouterr().err

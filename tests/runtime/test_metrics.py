@@ -1,11 +1,11 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ctl.runtime.metrics import Family, Metrics, Sample, Tally
+from ctl.runtime.metrics import MetricFamily, Metrics, Sample, Tally
 
-ADDS = Family("workqueue_adds_total", "Keys added.", "counter", ("name",))
-DEPTH = Family("workqueue_depth", "Keys waiting.", "gauge", ("name",))
-WAIT = Family("workqueue_queue_duration_seconds", "Time in the queue.", "histogram", ("name",))
+ADDS = MetricFamily("workqueue_adds_total", "Keys added.", "counter", ("name",))
+DEPTH = MetricFamily("workqueue_depth", "Keys waiting.", "gauge", ("name",))
+WAIT = MetricFamily("workqueue_queue_duration_seconds", "Time in the queue.", "histogram", ("name",))
 
 
 def _parse(metrics: Metrics) -> dict[str, float]:

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.workqueue.ratelimit import Bucket, Capped, Exponential, FastSlow, MaxOf
+from ctl.runtime.token_bucket import TokenBucket
+from ctl.workqueue.ratelimit import Capped, Exponential, FastSlow, MaxOf
 
 
 def test_the_exponential_one_has_the_numbers_of_client_go() -> None:
@@ -44,29 +45,8 @@ def test_fast_then_slow() -> None:
     assert limiter.when("a", 0, 0.0) == 0.1
 
 
-def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
-    bucket = Bucket(qps=10, burst=3)
-    assert [bucket.when("a", 0, 0.0) for _ in range(5)] == [0, 0, 0, pytest.approx(0.1), pytest.approx(0.2)]
-    assert bucket.when("a", 0.2, 0.0) == pytest.approx(0.1)
-    assert bucket.when("a", 100.0, 0.0) == 0
-    assert bucket.failures("a") == 0
-
-
-@given(st.lists(st.floats(0, 2), max_size=60), st.floats(0.5, 50), st.integers(1, 20))
-def test_a_bucket_never_grants_more_than_its_rate(steps: list[float], qps: float, burst: int) -> None:
-    bucket = Bucket(qps, burst)
-    now = 0.0
-    granted: list[float] = []
-    for step in steps:
-        now += step
-        granted.append(now + bucket.when("a", now, 0.0))
-    for start, first in enumerate(granted):
-        for end, last in enumerate(granted[start:], start):
-            assert end - start + 1 <= burst + (last - first) * qps + 1.001
-
-
 def test_the_longest_of_several() -> None:
-    limiter: MaxOf[str] = MaxOf(Exponential(jitter=0), Bucket(qps=1, burst=1))
+    limiter: MaxOf[str] = MaxOf(Exponential(jitter=0), TokenBucket(qps=1, burst=1))
     assert limiter.when("a", 0, 0.0) == 0.005
     assert limiter.when("a", 0, 0.0) == pytest.approx(1)
     assert limiter.failures("a") == 2
@@ -85,7 +65,5 @@ def test_a_capped_one_is_never_longer() -> None:
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="exponential"):
         Exponential(base=0)
-    with pytest.raises(ValueError, match="bucket"):
-        Bucket(qps=0)
     with pytest.raises(ValueError, match="at least one"):
         MaxOf()
