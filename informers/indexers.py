@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from ..client.objects import Object
-from .overlays import Name
 
+Name = tuple[str | None, str]
+"""Namespace and name: equal to `Key`, and cheaper to make."""
 IndexFunction = Callable[[Object], Iterable[str]]
 """The values of one object: any number, none included. It must depend on the object alone; an object without a value is not found."""
 

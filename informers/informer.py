@@ -12,21 +12,20 @@ from ..client.resources import Key, Resource
 from ..runtime import clock
 from ..runtime.tasks import Tasks
 from .deltas import Delta
-from .indexers import IndexFunction
+from .indexers import IndexFunction, Name
 from .lister import Lister
 from .listwatch import ListWatch, Selection
 from .metrics import ReflectorMetrics
-from .overlays import Name
-from .own_writes import Writes
+from .own_writes import OwnWrites
 from .reader import Reader
 from .reflector import Reflector
 from .relist import Listing
 from .scope import Scope
 from .settings import InformerSettings
 from .state import State
-from .store import Store
 from .subscription import Subscription
 from .transform import Transform
+from .watch_cache import WatchCache
 
 _WHOLE: Name = (None, "")
 """The name of no object: who waits for it waits for the copy as a whole."""
@@ -65,14 +64,15 @@ class Informer:
         self.resource = resource
         self.selection = selection
         self.settings = settings
-        self._store = Store(settings.own_writes_limit)
+        self._cache = WatchCache()
+        self._own_writes = OwnWrites(self._cache, settings.own_writes_limit)
+        self._holding: asyncio.TimerHandle | None = None
+        self._store = Reader(self._cache, self._own_writes)
         self._lister = Lister(self._store)
-        self._reflector = Reflector(self._name(), source, self._store, self, settings, chance)
+        self._reflector = Reflector(self._name(), source, self._cache, self, settings, chance)
         self._scope = Scope(selection)
         self._subscriptions: dict[Subscription, None] = {}
         self._synced = asyncio.Event()
-        self._writes = Writes()
-        self._holding: asyncio.TimerHandle | None = None
         self._waiting: list[Waiting] = []
         self._tasks: Tasks | None = None
         self.waits = 0
@@ -104,7 +104,7 @@ class Informer:
 
     def delivered(self, key: Key) -> Object | None:
         """One object as the watch has delivered it, without own writes that it has yet to deliver; None: there is none."""
-        return self._store.delivered_as((key.namespace, key.name))
+        return self._cache.objects.get(key)
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         """Add a lookup, at any time, also after the start. See `Reader.add_indexer`."""
@@ -132,17 +132,17 @@ class Informer:
     @property
     def stale(self) -> int:
         """How many watch events were dropped as older than what was known, or the same again."""
-        return self._store.stale
+        return self._cache.stale
 
     @property
     def malformed(self) -> int:
         """How many watch events were dropped as no events of an object."""
-        return self._store.malformed
+        return self._cache.malformed
 
     @property
     def overlaid(self) -> int:
         """How many own writes are visible that the watch has yet to deliver."""
-        return self._store.overlaid
+        return len(self._own_writes)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
@@ -172,8 +172,8 @@ class Informer:
 
     def _snapshot(self) -> list[Object]:
         # What is held back is older than what is shown now.
-        self._publish(self._writes.flush())
-        return self._store.delivered()
+        self._publish(self._own_writes.flush())
+        return list(self._cache.objects.values())
 
     # Synced.
 
@@ -200,15 +200,14 @@ class Informer:
         name instead, and is no echo. Without `echo` it is news to everybody: for what was only read, and for the answer to a write that
         may have changed nothing, whose version is then that of whoever wrote last.
 
-        False when that cannot be, see `Store.overlay`; `wait_for` then waits for the watch. Objects that are none of this
+        False when versions cannot be compared, or nothing was listed yet: then it is not shown, and `wait_for` waits for the watch.
+        An answer that the watch has overtaken already is harmless, and so is any order of answers. Objects that are none of this
         informer's are ignored; one that the write has put outside of its selection is hidden.
         """
         if not self._scope.covers(obj.namespace):
             return True
         obj = self.slim(obj)
-        if echo:
-            self._writes.answered(obj, author)
-        return self._store.overlay(obj, hidden=not self._scope.holds(obj), author=author, echo=echo)
+        return self._own_writes.answered(obj, author, echo=echo, hidden=not self._scope.holds(obj))
 
     def slim(self, obj: Object) -> Object:
         """An object as the copy would keep it: without what `transform` takes away."""
@@ -216,11 +215,11 @@ class Informer:
 
     def has_told_of(self, obj: Object) -> bool:
         """Whether the watch has delivered this object of the copy; false where only the answer of an own write tells of it."""
-        return self._store.delivered_as((obj.namespace, obj.name)) is obj
+        return self._cache.objects.get((obj.namespace, obj.name)) is obj
 
     def overlay_deleted(self, key: Key, uid: str) -> None:
         """Hide an object that an own write has deleted for good, until the watch says so too."""
-        self._store.overlay_deleted(key, uid)
+        self._own_writes.deleted(key, uid)
 
     @contextmanager
     def writing(self, key: Key) -> Iterator[None]:
@@ -230,11 +229,11 @@ class Informer:
         the answer before leaving.
         """
         name = (key[0], key[1])
-        self._writes.begin(name)
+        self._own_writes.begin(name)
         try:
             yield
         finally:
-            self._publish(self._writes.end(name))
+            self._publish(self._own_writes.end(name))
 
     async def wait_for(self, obj: Object, timeout: float | None = None) -> bool:
         """Wait until readers see this version of an object, or a later one; false when that takes longer than `timeout`."""
@@ -291,35 +290,36 @@ class Informer:
 
     def changed(self, deltas: list[Delta]) -> None:
         """The watch has delivered changes."""
-        if self._writes:
-            loop = asyncio.get_running_loop()
-            deltas = self._writes.hold(deltas, loop.time())
-            self._await_held(loop)
-        self._publish(deltas)
+        loop = asyncio.get_running_loop()
+        self._publish(self._own_writes.follow(deltas, loop.time()))
+        self._await_held(loop)
         if self._waiting:
             self._wake_readers()
 
     def _await_held(self, loop: asyncio.AbstractEventLoop) -> None:
         """See to it that what is held back is told in time."""
-        due = self._writes.next_due
+        due = self._own_writes.next_due
         if due is not None and self._holding is None:
             self._holding = loop.call_at(due, self._tell_held, loop)
 
     def _tell_held(self, loop: asyncio.AbstractEventLoop) -> None:
         self._holding = None
         # Timers may be early by the clock's resolution.
-        self._publish(self._writes.overdue(loop.time() + 0.001))
+        self._publish(self._own_writes.overdue(loop.time() + 0.001))
         self._await_held(loop)
 
     def listed(self, changes: list[Delta], listing: Listing) -> None:
-        """A list has taken the store's place."""
+        """A list has taken the cache's place."""
+        changes += self._own_writes.relisted(
+            listing.number, consistent=listing.consistent, rewound=listing.rewound, gone=changes
+        )
         if not self._synced.is_set():
             self._synced.set()
             for subscription in self._subscriptions:
-                subscription.begin(self._store.delivered())
+                subscription.begin(list(self._cache.objects.values()))
         else:
             # Held deltas are older than the list.
-            self._publish(self._writes.flush())
+            self._publish(self._own_writes.flush())
             self._publish(changes)
             eager = [subscription for subscription in self._subscriptions if subscription.wants_relisted]
             if eager:

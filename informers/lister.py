@@ -10,9 +10,8 @@ import msgspec
 from ..client.objects import Metadata, Object
 from ..client.resources import Key
 from ..client.selectors import LabelSelector
-from .copies import Copies
 from .indexers import by_namespace
-from .reader import Reader
+from .reader import Reader, Readers
 
 T = TypeVar("T")
 # Inside of the classes below, `list` is a method.
@@ -55,14 +54,14 @@ class View:
 class Lister:
     """Reads of raw objects. They never ask the server; own writes that were overlaid are seen."""
 
-    def __init__(self, reader: Reader | Copies) -> None:
+    def __init__(self, reader: Reader | Readers) -> None:
         self._reader = reader
         self._views: WeakValueDictionary[Key, View] = WeakValueDictionary()
 
     @classmethod
     def across(cls, readers: Iterable[Reader]) -> "Lister":
         """One lister over the copies (`informer.store`) of several informers, e.g. of a resource in some namespaces."""
-        return cls(Copies(readers))
+        return cls(Readers(readers))
 
     def get(self, name: str, namespace: str | None = None) -> Object | None:
         """One object, or None."""

@@ -21,8 +21,8 @@ from .reflector_state import Lifecycle, ListPage, Phase, Probe, StreamList, Wait
 from .relist import Listing
 from .settings import InformerSettings
 from .stall_timer import Watchdog
-from .store import Store
 from .transform import Transform
+from .watch_cache import WatchCache
 
 _logger = logging.getLogger("ctl.informers")
 LISTED = 100
@@ -31,13 +31,13 @@ _TROUBLE = {Phase.BACKING_OFF, Phase.PARKED}
 
 
 class Audience(Protocol):
-    """Who is told what became of the store. Both are called between two turns of the loop, with the store up to date."""
+    """Who is told what became of the cache. Both are called between two turns of the loop, with the cache up to date."""
 
     def changed(self, deltas: list[Delta]) -> None:
         """The watch has delivered changes."""
 
     def listed(self, changes: list[Delta], listing: Listing) -> None:
-        """A list has taken the store's place, with these changes."""
+        """A list has taken the cache's place, with these changes."""
 
 
 class Reflector:
@@ -47,7 +47,7 @@ class Reflector:
         self,
         name: str,
         source: ListWatch,
-        store: Store,
+        cache: WatchCache,
         audience: Audience,
         settings: InformerSettings,
         random: Callable[[], float],
@@ -60,7 +60,7 @@ class Reflector:
         self.heard: clock.Instant | None = None
         """When the server has last said something."""
         self._source = source
-        self._store = store
+        self._cache = cache
         self._audience = audience
         self._settings = settings
         self._random = random
@@ -168,7 +168,7 @@ class Reflector:
     def _begin(self, *, consistent: bool = True) -> Listing:
         self._list_began = self._now()
         self._begun += 1
-        self._listing = Listing(self._store, consistent=consistent)
+        self._listing = Listing(self._cache, consistent=consistent)
         return self._listing
 
     async def _finish(self, listing: Listing, version: str) -> None:
@@ -284,12 +284,12 @@ class Reflector:
         return batch[end + 1 :]
 
     def _take(self, batch: list[WatchEvent]) -> None:
-        store = self._store
-        bookmarks, stale, before = store.bookmarks, store.stale, store.resource_version
-        deltas = store.apply(self._slim_events(batch))
-        self.lifecycle.progressed(store.resource_version)
-        bookmarks = store.bookmarks - bookmarks
-        odd = (bookmarks or store.stale != stale) and _are_older(batch, before)
+        cache = self._cache
+        bookmarks, stale, before = cache.bookmarks, cache.stale, cache.resource_version
+        deltas = cache.apply(self._slim_events(batch))
+        self.lifecycle.progressed(cache.resource_version)
+        bookmarks = cache.bookmarks - bookmarks
+        odd = (bookmarks or cache.stale != stale) and _are_older(batch, before)
         if odd and self.lifecycle.doubted(self._now()):
             self._doubting = True
             assert self._interrupt is not None

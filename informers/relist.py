@@ -1,17 +1,15 @@
-"""A list is gathered beside the copy and takes its place at once, when it is complete.
+"""A list is gathered beside the watch cache and takes its place at once, when it is complete.
 
-Nobody sees half a list. What the copy had and the list has not was deleted while nobody was looking: those deletions are
-found here. The work is done in slices, between which the caller may let others run; the copy must have no other writer
-meanwhile (own writes may be overlaid).
+Nobody sees half a list. What the cache had and the list lacks was deleted while nobody was looking: those deletions are found here. The
+work is done in slices, between which the caller may let others run; nothing else may change the cache meanwhile.
 """
 
 from collections.abc import Iterable, Iterator
 
 from ..client.objects import Object
 from .deltas import ADDED, UPDATED, Delta
-from .indexers import Indexer
-from .overlays import Name
-from .store import Event, Listed, Store
+from .indexers import Indexer, Name
+from .watch_cache import Event, WatchCache
 
 SLICE = 2_000
 """How many objects are compared in one go: a few milliseconds."""
@@ -20,22 +18,28 @@ SLICE = 2_000
 class Listing:
     """One list, from its request to its completion."""
 
-    def __init__(self, store: Store, *, consistent: bool = True) -> None:
-        """Make it when the list is requested: own writes answered before are beaten by a consistent list, later ones are not."""
-        self._store = store
-        self._listed = Listed(store.mark(), consistent=consistent)
+    def __init__(self, cache: WatchCache, *, consistent: bool = True) -> None:
+        """Make it when the list is requested. `consistent`: what was written before that is in the list."""
+        self._cache = cache
+        cache.requested += 1
+        self.number = cache.requested
+        """The number of the request."""
+        self.consistent = consistent
+        self.rewound = False
+        """Whether the server may have gone back in time; known in the end."""
+        self._version, self._nbytes = "", 0
         self._objects: dict[Name, Object] = {}
         self._changes: list[Delta] = []
         self._indexers: dict[str, Indexer] = {}
         self._unchanged: list[Object] = []
-        self._first = not store.resource_version
+        self._first = not cache.resource_version
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def add(self, objects: Iterable[Object]) -> None:
         """Take in a page."""
-        own, find = self._objects, self._store.delivered_as
+        own, find = self._objects, self._cache.objects.get
         if self._first:
             for obj in objects:
                 own[obj.namespace, obj.name] = obj
@@ -61,41 +65,41 @@ class Listing:
 
     def prepare(self, version: str) -> Iterator[None]:
         """Find out what a complete list changes, in slices. After the last one comes `finish`."""
-        self._listed.version = version
+        self._version = version
         objects = list(self._objects.items())
-        indexers = self._indexers = self._store.fresh_indexers()
+        indexers = self._indexers = {name: indexer.fresh() for name, indexer in self._cache.indexers.items()}
         for start in range(0, len(objects), SLICE):
             part = objects[start : start + SLICE]
-            self._listed.nbytes += sum([len(obj.raw) for _, obj in part])
+            self._nbytes += sum([len(obj.raw) for _, obj in part])
             for indexer in indexers.values():
                 indexer.add(part)
             if not self._first:
                 self._compare(part)
             yield
         if not self._first:
-            gone = self._store.delivered_names() - self._objects.keys()
-            missed = [obj for name in gone if (obj := self._store.delivered_as(name)) is not None]
-            self._changes += [self._store.missed(obj, version) for obj in missed]
+            cache = self._cache
+            gone = cache.objects.keys() - self._objects.keys()
+            self._changes += [cache.missed(cache.objects[name], version) for name in gone]
 
     def _compare(self, part: Iterable[tuple[Name, Object]]) -> None:
-        store, append = self._store, self._changes.append
+        cache, append = self._cache, self._changes.append
         for name, obj in part:
-            old = store.delivered_as(name)
+            old = cache.objects.get(name)
             if old is obj:
                 self._unchanged.append(obj)
             elif old is None:
                 append(Delta(ADDED, obj, None, False, None))
             elif old.uid != obj.uid:
-                append(store.missed(old, self._listed.version))
+                append(cache.missed(old, self._version))
                 append(Delta(ADDED, obj, None, False, None))
             else:
-                # Nobody's echo, even where the version is an own write's: others may have written between the old one and that.
-                store.echoed(obj)
+                # No echo, even where the version is an own write's: others may have written between the old one and that.
                 append(Delta(UPDATED, obj, old, False, None))
 
     def finish(self) -> list[Delta]:
-        """Let the list take the copy's place; gives what it changed. The first list changes nothing for anyone: it is a beginning."""
-        return self._changes + self._store.swap(self._objects, self._indexers, self._listed)
+        """Let the list take the cache's place; gives what it changed. The first list changes nothing for anyone: it is a beginning."""
+        self.rewound = self._cache.swap(self._objects, self._indexers, self._version, self._nbytes)
+        return self._changes
 
     def relisted(self) -> list[Delta]:
         """The listed objects that did not change, for those who want to hear of each again."""

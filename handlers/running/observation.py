@@ -15,7 +15,7 @@ from ...controller.peering.gate import Peering
 from ...controller.peering.rules import GROUPS
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
-from ...informers.store import Reader
+from ...informers.reader import Reader
 from ...informers.subscription import Subscription
 from ...runtime.tasks import Tasks
 from ..cycle.reconciler import ObjectKey, ObjectReconciler

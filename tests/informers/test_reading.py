@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from ctl.client.objects import Object
 from ctl.client.watch import WatchEvent
 from ctl.informers.cadence import Cadence
-from ctl.informers.copies import Copies
 from ctl.informers.indexers import Indexer, by_label, by_namespace, by_owner
 from ctl.informers.lister import Lister
 from ctl.informers.listwatch import Selection
-from ctl.informers.relist import Listing
+from ctl.informers.reader import Readers
 from ctl.informers.scope import Scope
 from ctl.informers.settings import InformerSettings
 from ctl.informers.stall_timer import Watchdog
-from ctl.informers.store import Store
+
+from .local import Local
 
 
 def thing(name: str, namespace: str | None = "ns", version: int = 1, **extra: Any) -> Object:
@@ -32,13 +32,9 @@ def thing(name: str, namespace: str | None = "ns", version: int = 1, **extra: An
     return Object.from_body({"apiVersion": "v1", "kind": "Thing", "metadata": metadata, **extra})
 
 
-def stored(*objects: Object) -> Store:
-    store = Store()
-    listing = Listing(store)
-    listing.add(objects)
-    for _ in listing.prepare("100"):
-        pass
-    listing.finish()
+def stored(*objects: Object) -> Local:
+    store = Local()
+    store.relist(*objects, version=100)
     return store
 
 
@@ -259,7 +255,7 @@ def test_a_lister_reads_several_copies_as_one() -> None:
     theirs.add_indexer("app", by_app)
     with pytest.raises(KeyError, match="app"):
         lister.by_index("app", "x")
-    reader = Copies([ours, theirs])
+    reader = Readers([ours, theirs])
     reader.add_indexer("app", by_app)
     assert "app" in reader.indexers
     assert lister.by_index("app", "x") == lister.list("ours")

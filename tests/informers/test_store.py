@@ -10,8 +10,8 @@ from ctl.client.watch import WatchEvent
 from ctl.informers.deltas import Delta, DeltaKind
 from ctl.informers.indexers import by_namespace
 from ctl.informers.relist import Listing
-from ctl.informers.store import Store
 
+from .local import Local
 from .mirror import Mirror
 from .world import World, bookmark, make
 
@@ -36,7 +36,7 @@ class Model:
 
     def __init__(self) -> None:
         self.world = World()
-        self.store = Store()
+        self.store = Local()
         self.store.add_indexer("name", lambda obj: (obj.name,))
         self.mirror = Mirror()
         self.pos = 0
@@ -123,7 +123,7 @@ class Model:
 
     def request(self, consistent: bool) -> None:
         if self.listing is None:
-            self.listing = Listing(self.store, consistent=consistent)
+            self.listing = Listing(self.store.cache, consistent=consistent)
             self.listed, self.listed_at = list(self.world.objects.values()), self.world.version
 
     def page(self, _: None) -> None:
@@ -132,9 +132,7 @@ class Model:
             return
         first = not self.store.resource_version
         self.listing.add(self.listed)
-        for _ in self.listing.prepare(str(self.listed_at)):
-            pass
-        changes = self.listing.finish()
+        changes = self.store.finish(self.listing, self.listed_at)
         self.listing = None
         self.pos = self.listed_at
         if first:
@@ -177,22 +175,14 @@ def test_readers_and_subscribers_see_what_they_must_at_every_moment(steps: list[
     Model().run(steps)
 
 
-def filled(*objects: Object, version: int | str = 100) -> Store:
-    store = Store()
-    listing = Listing(store)
-    listing.add(objects)
-    for _ in listing.prepare(str(version)):
-        pass
-    assert listing.finish() == [], "the first list is a beginning, not a change"
+def filled(*objects: Object, version: int | str = 100) -> Local:
+    store = Local()
+    assert store.relist(*objects, version=version) == [], "the first list is a beginning, not a change"
     return store
 
 
-def relist(store: Store, *objects: Object, version: int | str = 200, consistent: bool = True) -> list[Delta]:
-    listing = Listing(store, consistent=consistent)
-    listing.add(objects)
-    for _ in listing.prepare(str(version)):
-        pass
-    return listing.finish()
+def relist(store: Local, *objects: Object, version: int | str = 200, consistent: bool = True) -> list[Delta]:
+    return store.relist(*objects, version=version, consistent=consistent)
 
 
 def shape(deltas: list[Delta]) -> list[tuple[str, str, str, str | None]]:
@@ -237,7 +227,7 @@ def test_a_late_event_does_not_bring_back_the_dead() -> None:
     store.apply([WatchEvent("DELETED", make("a", 105, "u1"))])
     assert store.apply([WatchEvent("MODIFIED", make("a", 104, "u1"))]) == []
     assert store.apply([WatchEvent("DELETED", make("a", 105, "u1"))]) == []
-    assert store.stale == 2
+    assert store.cache.stale == 2
 
 
 def test_the_version_does_not_go_back_with_a_late_event() -> None:
@@ -270,7 +260,7 @@ def test_what_is_no_event_of_an_object_is_counted_and_dropped() -> None:
     store = filled()
     assert store.apply([WatchEvent("WHATEVER", make("a", 101, "u1"))]) == []
     assert store.apply([WatchEvent("ADDED", Object(b"{}", None, "", "", "101"))]) == []
-    assert store.malformed == 2
+    assert store.cache.malformed == 2
 
 
 def test_an_overlay_is_gone_when_a_list_asked_for_later_says_otherwise_whatever_the_version() -> None:
@@ -293,12 +283,10 @@ def test_an_overlay_outlives_a_list_from_a_cache_that_is_older() -> None:
 
 def test_an_overlay_outlives_a_list_that_was_asked_for_before_the_answer() -> None:
     store = filled(make("a", 50, "u1"))
-    listing = Listing(store)
+    listing = Listing(store.cache)
     listing.add([make("a", 50, "u1")])
     store.overlay(make("a", 180, "u1"))
-    for _ in listing.prepare("150"):
-        pass
-    listing.finish()
+    store.finish(listing, 150)
     assert [obj.resource_version for obj in store] == ["180"]
     assert [obj.resource_version for obj in store.delivered()] == ["50"]
 
@@ -336,12 +324,10 @@ def test_no_echo_is_awaited_after_a_list_that_was_requested_after_the_answer() -
 
 def test_an_echo_is_awaited_after_a_list_that_was_requested_before_the_answer() -> None:
     store = filled(make("a", 50, "u1"))
-    listing = Listing(store)
+    listing = Listing(store.cache)
     listing.add([make("a", 50, "u1")])
     store.overlay(make("a", 180, "u1"))
-    for _ in listing.prepare("150"):
-        pass
-    listing.finish()
+    store.finish(listing, 150)
     [delta] = store.apply([WatchEvent("MODIFIED", make("a", 180, "u1"))])
     assert delta.echo
 
@@ -429,10 +415,8 @@ def test_a_created_object_that_an_older_list_cannot_show_is_still_there() -> Non
 
 
 def test_the_number_of_overlays_is_bounded_and_the_oldest_goes_first() -> None:
-    store = Store(own_writes_limit=2)
-    listing = Listing(store)
-    list(listing.prepare("100"))
-    listing.finish()
+    store = Local(limit=2)
+    store.relist(version=100)
     for number in range(3):
         store.overlay(make(f"o{number}", 110 + number, f"u{number}"))
     assert [obj.name for obj in store] == ["o1", "o2"]
@@ -451,7 +435,7 @@ def test_an_unknown_indexer_is_named_in_the_error() -> None:
 
 def test_an_indexer_added_while_a_list_is_gathered_is_complete() -> None:
     store = filled(make("a", 1, "u1"))
-    listing = Listing(store)
+    listing = Listing(store.cache)
     listing.add([make("a", 1, "u1"), make("b", 120, "u2")])
     for _ in listing.prepare("150"):
         store.add_indexer("namespace", by_namespace)
@@ -462,7 +446,7 @@ def test_an_indexer_added_while_a_list_is_gathered_is_complete() -> None:
 def test_objects_that_a_list_does_not_change_are_not_held_twice() -> None:
     kept = make("a", 1, "u1")
     store = filled(kept)
-    listing = Listing(store)
+    listing = Listing(store.cache)
     listing.add([make("a", 1, "u1")])
     list(listing.prepare("150"))
     assert listing.finish() == []
