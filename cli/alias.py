@@ -53,7 +53,7 @@ _CLI: Final = {
     "freeze": "peering",
     "resume": "peering",
     "logging_options": "options",
-    "CLIControls": "controls",
+    "CLIControls": "options",
 }
 
 

@@ -13,10 +13,10 @@ import click
 
 from .._version import KOPF_VERSION
 from .distribution import is_alias, write_wheel
-from .failures import Failure
+from .failures import CommandError
 from .options import Option
 
-# -P: a file `operator.py` in the current folder is no module of Python's.
+# -P: else a file `operator.py` in the current folder would hide Python's module of that name.
 _PIP = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check")
 
 
@@ -43,7 +43,7 @@ def install(target: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="ctl-alias-") as folder:
         write_wheel(Path(folder))
         place = ["--target", str(target), "--upgrade"] if target is not None else []
-        # By its name: what is installed from a file is listed by `pip freeze` with that file, which is about to go.
+        # By name: `pip freeze` would list a wheel's path, and that file is temporary.
         wanted = ("--no-index", "--find-links", folder, f"kopf=={KOPF_VERSION}")
         _pip("install", "--quiet", "--no-deps", "--force-reinstall", *place, *wanted)
     _refuse_beside_kopf(where)
@@ -60,7 +60,7 @@ def remove() -> None:
         click.echo("There is no distribution `kopf` in this environment: nothing is removed.")
         return
     if not is_alias(found):
-        raise Failure(f"The `kopf` of this environment is Kopf {found.version}, and not ctl's: it is left alone.")
+        raise CommandError(f"The `kopf` of this environment is Kopf {found.version}, and not ctl's: it is left alone.")
     _pip("uninstall", "--quiet", "--yes", "kopf")
     click.echo("`kopf` is not ctl's any more; Kopf can be installed.")
 
@@ -73,20 +73,20 @@ def wheel(folder: Path) -> None:
 
 
 def _installed(path: Sequence[str]) -> Iterator[importlib.metadata.Distribution]:
-    """The distributions called `kopf` in these folders; not what an alias in this process says."""
+    """The distributions called `kopf` in these folders, without the alias of this process."""
     return iter(importlib.metadata.distributions(name="kopf", path=list(path)))
 
 
 def _refuse_beside_kopf(path: Sequence[str]) -> None:
     found = next((one for one in _installed(path) if not is_alias(one)), None)
     if found is not None:
-        raise Failure(
+        raise CommandError(
             f"Kopf {found.version} is installed in {found.locate_file('')}: two packages cannot have one name. To exchange them: "
             f"{sys.executable} -P -m pip uninstall -y kopf && {sys.executable} -P -m ctl alias install. (`ctl run` needs no exchange.)"
         )
     spec = None if next(_installed(path), None) is not None else PathFinder.find_spec("kopf", list(path))
-    if spec is not None and spec.origin is not None:  # a folder without code is in nobody's way
-        raise Failure(
+    if spec is not None and spec.origin is not None:  # a folder without code does no harm
+        raise CommandError(
             f"Something called `kopf` is there that no installer knows of: {spec.origin}. Move it away, or leave its folder out of "
             "PYTHONPATH, then try again."
         )
@@ -94,10 +94,10 @@ def _refuse_beside_kopf(path: Sequence[str]) -> None:
 
 def _pip(*args: str) -> None:
     if importlib.util.find_spec("pip") is None:
-        raise Failure(
+        raise CommandError(
             f"There is no pip for {sys.executable}. Write the wheel and install it as you install other packages, for instance: "
             f"ctl alias wheel /tmp && uv pip install /tmp/kopf-{KOPF_VERSION}-py3-none-any.whl. To remove it: uv pip uninstall kopf."
         )
     done = subprocess.run([*_PIP, *args], check=False, capture_output=True, text=True)  # noqa: S603 - our own arguments
     if done.returncode:
-        raise Failure(f"pip could not {args[0]} `kopf`: {done.stderr.strip() or done.stdout.strip()}")
+        raise CommandError(f"pip could not {args[0]} `kopf`: {done.stderr.strip() or done.stdout.strip()}")

@@ -1,4 +1,4 @@
-"""`ctl finalizers` shows which objects wait for an operator's finalizer, and frees them when the operator is gone."""
+"""`ctl finalizers` shows the objects that have an operator's finalizer, and removes it when the operator is gone."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ..client.config.access import load_access
 from ..client.discovery import Discovery
 from ..client.errors import APIError, Forbidden, Invalid, LostAnswer, MethodNotAllowed, NotFound
 from ..client.objects import Object
@@ -17,21 +16,21 @@ from ..client.rest import Client, PatchKind
 from ..controller.api.finalizers import holds, removing
 from ..handlers.declaration.targets import Problem, Selector
 from ..handlers.settings import PersistenceSettings
-from .failures import Failure, explained
-from .loops import new_loop, run_in
-from .options import Option, logging_options
+from .failures import CommandError, explained
+from .options import Option, check_namespaces, cluster_options, logging_options
+from .process import with_client
 
 FINALIZER: Final = PersistenceSettings().finalizer
 AT_ONCE: Final = 16
-"""How many objects are written to at the same time."""
+"""How many objects are written at the same time."""
 ATTEMPTS: Final = 50
 """How often a removal is tried while others change the object's finalizers."""
 
 T = TypeVar("T")
 
 
-class End(Enum):
-    """What became of one object."""
+class Removal(Enum):
+    """The outcome for one object."""
 
     FREED = "freed"
     GONE = "gone meanwhile"
@@ -40,37 +39,36 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Search:
-    """Which objects are looked for, in which cluster."""
+    """The objects to look for, and the cluster."""
 
     resources: tuple[str, ...]
-    """As decorators and kubectl name them; none: all that can be listed and patched."""
+    """Named as in decorators and kubectl; empty: all that can be listed and patched."""
     namespaces: tuple[str, ...]
-    """None: all, and what is in no namespace."""
+    """Empty: all, and cluster-scoped objects."""
     finalizer: str
     kubeconfig: str | None
     context: str | None
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> "Search":
-        """Read the options. Raises click.UsageError for those that contradict each other, or that leave open what is meant."""
+        """Read the options. Raises click.UsageError for those that contradict each other, or name no namespaces."""
+        check_namespaces(given)
         namespaces = tuple(dict.fromkeys(given["namespaces"]))
-        if namespaces and given["clusterwide"]:
-            raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
         if not namespaces and not given["clusterwide"]:
             raise click.UsageError("Say where: --namespace NAME, or --all-namespaces.")
         return cls(given["resources"], namespaces, given["finalizer"], given["kubeconfig"], given["context"])
 
 
 @dataclass(frozen=True)
-class Held:
-    """One object that has the finalizer."""
+class HeldObject:
+    """An object that has the finalizer."""
 
     resource: Resource
     obj: Object
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is to be deleted, and waits."""
+        """Whether it is being deleted, and waits."""
         return self.obj.metadata().deletion_timestamp is not None
 
     def __str__(self) -> str:
@@ -78,15 +76,14 @@ class Held:
 
 
 def search_options(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which objects are meant."""
+    """Add the options that select objects to a command."""
     options = (
         click.option("-n", "--namespace", "namespaces", cls=Option, multiple=True, help="Look there; repeat."),
         click.option("-A", "--all-namespaces", "clusterwide", cls=Option, is_flag=True, help="Look everywhere."),
         click.option(
             "--finalizer", cls=Option, metavar="NAME", default=FINALIZER, show_default=True, help="Which one is meant."
         ),
-        click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig."),
-        click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig."),
+        cluster_options,
         logging_options,
     )
     for option in reversed(options):
@@ -105,7 +102,7 @@ def finalizers() -> None:
 def list_(**given: Any) -> None:
     """Show the objects that have the finalizer; of all resources, if none is named."""
     search = Search.of(given)
-    found = _carried_out(lambda client: _find(client, search), search)
+    found = _run(lambda client: _find(client, search), search)
     for one in found:
         click.echo(str(one))
     click.echo(_summary(found, search), err=True)
@@ -122,43 +119,39 @@ def remove(**given: Any) -> None:
     """
     search = Search.of(given)
     if not given["yes"]:
-        found = _carried_out(lambda client: _find(client, search), search)
+        found = _run(lambda client: _find(client, search), search)
         for one in found:
             click.echo(f"would free {one}")
         more = " Nothing is changed; to free them, add --yes." if found else ""
         click.echo(_summary(found, search) + more, err=True)
         return
-    results = _carried_out(lambda client: _free_all(client, search), search)
+    results = _run(lambda client: _free_all(client, search), search)
     for one, end in results:
-        click.echo(f"{end.value if isinstance(end, End) else 'not freed'} {one}" + _because(end))
+        click.echo(f"{end.value if isinstance(end, Removal) else 'not freed'} {one}" + _because(end))
     ends = [end for _, end in results]
-    failed = sum(not isinstance(end, End) for end in ends)
-    counts = [f"{ends.count(end)} {end.value}" for end in End if ends.count(end)]
+    failed = sum(not isinstance(end, Removal) for end in ends)
+    counts = [f"{ends.count(end)} {end.value}" for end in Removal if ends.count(end)]
     counts += [f"{failed} not freed"] if failed else []
     click.echo(f"{len(results)} objects had {search.finalizer!r}: {', '.join(counts) or 'nothing to do'}.", err=True)
     if failed:
         raise click.exceptions.Exit(1)
 
 
-def _because(end: "End | APIError") -> str:
-    return "" if isinstance(end, End) else f": {end}"
+def _because(end: "Removal | APIError") -> str:
+    return "" if isinstance(end, Removal) else f": {end}"
 
 
-def _summary(found: Collection[Held], search: Search) -> str:
+def _summary(found: Collection[HeldObject], search: Search) -> str:
     leaving = sum(one.is_leaving for one in found)
     return f"{len(found)} objects have {search.finalizer!r}, {leaving} of them are being deleted."
 
 
-def _carried_out(work: Callable[[Client], Coroutine[Any, Any, T]], search: Search) -> T:
-    async def carry_out() -> T:
-        async with Client(load_access(search.kubeconfig, search.context)) as client:
-            return await work(client)
-
+def _run(work: Callable[[Client], Coroutine[Any, Any, T]], search: Search) -> T:
     with explained():
-        return run_in(new_loop(), carry_out())
+        return with_client(search.kubeconfig, search.context, work)
 
 
-async def _find(client: Client, search: Search) -> list[Held]:
+async def _find(client: Client, search: Search) -> list[HeldObject]:
     found = []
     for resource in await _resources(client, search):
         for namespace in search.namespaces or (None,):
@@ -169,7 +162,7 @@ async def _find(client: Client, search: Search) -> list[Held]:
                     raise
                 click.echo(f"Not looked at: {resource.name}: {exc}", err=True)
                 break
-            found += [Held(resource, obj) for obj in objects if holds(obj.metadata(), search.finalizer)]
+            found += [HeldObject(resource, obj) for obj in objects if holds(obj.metadata(), search.finalizer)]
     return sorted(found, key=str)
 
 
@@ -178,7 +171,7 @@ async def _resources(client: Client, search: Search) -> Sequence[Resource]:
     if not search.resources:
         usable = [one for one in served if one.preferred and one.verbs >= {"list", "patch"}]
         unique = {(one.group, one.plural): one for one in usable if one.namespaced or not search.namespaces}
-        # The same objects as those of the core group.
+        # They are the same objects as those of the core group.
         unique.pop(("events.k8s.io", "events"), None)
         return sorted(unique.values(), key=repr)
     found: dict[Resource, None] = {}
@@ -186,22 +179,22 @@ async def _resources(client: Client, search: Search) -> Sequence[Resource]:
         choice = Selector.parse(name).choose(served)
         if choice.problem is Problem.AMBIGUOUS:
             names = ", ".join(sorted(one.name for one in choice.candidates))
-            raise Failure(f"{name} could be any of {names}: name the group.")
+            raise CommandError(f"{name} could be any of {names}: name the group.")
         if choice.problem is not None:
-            raise Failure(
+            raise CommandError(
                 f"The server serves no resource {name!r}; expected a plural, kind or short name, or plural.group."
             )
         for resource in choice.resources:
             if search.namespaces and not resource.namespaced:
-                raise Failure(f"{resource.name} are in no namespace: use --all-namespaces.")
+                raise CommandError(f"{resource.name} are in no namespace: use --all-namespaces.")
             found[resource] = None
     return list(found)
 
 
-async def _free_all(client: Client, search: Search) -> list[tuple[Held, End | APIError]]:
+async def _free_all(client: Client, search: Search) -> list[tuple[HeldObject, Removal | APIError]]:
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def free(one: Held) -> tuple[Held, End | APIError]:
+    async def free(one: HeldObject) -> tuple[HeldObject, Removal | APIError]:
         async with slots:
             try:
                 return one, await _free(client, one, search.finalizer)
@@ -211,25 +204,25 @@ async def _free_all(client: Client, search: Search) -> list[tuple[Held, End | AP
     return await asyncio.gather(*(free(one) for one in await _find(client, search)))
 
 
-async def _free(client: Client, one: Held, finalizer: str) -> End:
-    """Remove the finalizer from this very object. Raises the client's errors; Invalid when others change it again and again."""
+async def _free(client: Client, one: HeldObject, finalizer: str) -> Removal:
+    """Remove the finalizer from this object, and no namesake. Raises the client's errors; Invalid after ATTEMPTS changes by others."""
     obj: Object | None = one.obj
     attempt = 0
     while True:
         attempt += 1
         if obj is None or obj.uid != one.obj.uid:
-            return End.GONE
+            return Removal.GONE
         operations = removing(obj.metadata(), finalizer)
         if not operations:
-            return End.FREE if attempt == 1 else End.FREED
+            return Removal.FREE if attempt == 1 else Removal.FREED
         try:
             await client.patch(one.resource, obj.name, obj.namespace, operations, kind=PatchKind.JSON)
         except NotFound:
-            return End.GONE
+            return Removal.GONE
         except (Invalid, LostAnswer):
-            # Its list has changed since, or it may have been done: the object itself tells.
+            # The list of finalizers has changed, or the answer was lost: read the object again.
             if attempt == ATTEMPTS:
                 raise
             obj = await client.find(one.resource, obj.name, obj.namespace)
         else:
-            return End.FREED
+            return Removal.FREED

@@ -1,7 +1,6 @@
-"""The user's files and modules are imported, so that their decorators register the handlers.
+"""Imports the user's files and modules, so that their decorators register the handlers.
 
-When one of them fails, the user sees the traceback of the user's own code: frames of this toolkit and of the import system
-are left out.
+The traceback of a failed import shows the user's own code only, without frames of this toolkit and of the import system.
 """
 
 import importlib
@@ -9,8 +8,9 @@ import importlib.util
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import click
@@ -19,14 +19,14 @@ _PACKAGE_FOLDER: Final = Path(__file__).resolve().parent.parent
 
 
 class LoadingError(click.ClickException):
-    """The user's code failed while it was imported. Shows its traceback; exit code 1."""
+    """The user's code failed while it was imported. Ends the command with its traceback and exit code 1."""
 
     def __init__(self, what: str, exc: BaseException) -> None:
         super().__init__(what)
         self._trace = "".join(_users_traceback(exc).format())
 
     def show(self, file: Any = None) -> None:
-        """Write the traceback, and under it what was being loaded."""
+        """Write the traceback, then what was being loaded."""
         click.echo(f"{self._trace}Error: {self.format_message()}", err=True)
 
 
@@ -35,7 +35,7 @@ def load(paths: Sequence[str], modules: Sequence[str]) -> None:
 
     A file becomes the module `__kopf_script_{number}__{path}` and its folder the first entry of `sys.path` (Kopf's names,
     which pickles and third-party tools know). Modules are looked for in the current folder too, last of all.
-    Raises click.UsageError for what is not there, LoadingError for what fails.
+    Raises click.UsageError for a file or module that does not exist, LoadingError for one that fails.
     """
     _require(paths)
     for number, path in enumerate(paths):
@@ -92,13 +92,13 @@ def _is_pythons(name: str) -> bool:
     if name not in sys.stdlib_module_names:
         return False
     library = Path(sysconfig.get_path("stdlib"))
-    # A package of the user's may have such a name where the distribution leaves Python's out (`test`).
+    # A package of the user may have such a name where Linux distributions leave Python's out (`test`).
     file = sys.modules[name].__file__
     return file is None or Path(file).parent in (library, library / name)
 
 
 def _failed(what: str, exc: Exception) -> LoadingError:
-    """The error to raise, with what to do next where that is not said by the traceback."""
+    """The error to raise, with advice where the traceback gives none."""
     missing = isinstance(exc, ModuleNotFoundError)
     advice = f" Install what it imports for {sys.executable}, or mend the import." if missing else ""
     return LoadingError(f"{what} could not be loaded ({type(exc).__name__}, see above).{advice}", exc)
@@ -119,6 +119,19 @@ def _users_traceback(exc: BaseException) -> traceback.TracebackException:
     return trace
 
 
+def modules_of_user(before: Collection[str]) -> list[ModuleType]:
+    """The modules that are loaded and not in `before`, without installed ones and without this toolkit."""
+    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name in before or file is None or is_toolkit(file):
+            continue
+        if not installed & set(Path(file).resolve().parents):
+            found.append(module)
+    return found
+
+
 def is_toolkit(filename: str) -> bool:
     """Whether a file belongs to this toolkit or to the import system, and not to the user."""
     if filename.startswith("<frozen importlib"):
@@ -126,7 +139,7 @@ def is_toolkit(filename: str) -> bool:
     path = Path(filename).resolve()
     if not path.is_relative_to(_PACKAGE_FOLDER):
         return False
-    # In a checkout the package's folder also holds what is not the package: examples and tests are users.
+    # In a checkout, the package's folder also has examples and tests, which count as the user's.
     return (_PACKAGE_FOLDER / path.relative_to(_PACKAGE_FOLDER).parts[0] / "__init__.py").exists() or (
         path.parent == _PACKAGE_FOLDER
     )

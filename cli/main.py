@@ -1,4 +1,4 @@
-"""The `ctl` command brings its sub-commands together."""
+"""The `ctl` command: its sub-commands, and its entry points."""
 
 import difflib
 import importlib
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 import click
+from click.shell_completion import get_completion_class
 
 from .._version import KOPF_VERSION, VERSION
-from .controls import CLIControls
-from .exiting import Process, end_with
-from .options import PREFIX
+from .options import PREFIX, CLIControls
+from .process import Process, end_with
 
 KOPF: Final = "kopf"
 """The name of Kopf's command."""
@@ -27,13 +27,18 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "sandbox": "Serve an embedded Kubernetes API, to try operators without a cluster.",
     "version": "Print the versions of ctl, of Python, and of the server.",
 }
-"""Each lives in the module of its name or in that of _ELSEWHERE; the sentences are here so that the list of commands loads none
-of them."""
-_ELSEWHERE: Final[Mapping[str, str]] = {"alias": "aliasing", "freeze": "peering", "resume": "peering"}
+"""Each command is in the module of its name, or in that of _ELSEWHERE. The sentences stand here so that `ctl --help` loads no module."""
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "alias": "aliasing",
+    "completion": "main",
+    "freeze": "peering",
+    "rbac": "rbac.command",
+    "resume": "peering",
+}
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when they are run: `ctl sandbox` does not wait for all that `ctl run` needs."""
+    """A group whose commands are imported when they run: `ctl sandbox` does not load what only `ctl run` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*_COMMANDS, *super().list_commands(ctx)})
@@ -49,7 +54,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As usual; a command that does not exist is answered with those that look like it."""
+        """The command; for one that does not exist, the error names similar ones."""
         name = args[0]
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
@@ -92,20 +97,33 @@ def main(ctx: click.Context) -> None:
     ctx.ensure_object(CLIControls)
 
 
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, /, shell: str) -> None:
+    """Print what makes a shell complete the commands and options of ctl.
+
+    For example, in ~/.bashrc:  source <(ctl completion bash)
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(ctx.find_root().command, {}, "ctl", "_CTL_COMPLETE").source())
+
+
 def entry() -> None:
-    """Run the command as the process that it is: what the console script and `python -m ctl` do."""
+    """Run the command in a process of its own: the console script, and `python -m ctl`."""
     _run("ctl")
 
 
 def entry_as_kopf() -> None:
-    """The same under the name of Kopf's command, whose commands and options are among ours: for the `kopf` of `ctl alias install`."""
+    """The same under the name of Kopf's command: for the `kopf` of `ctl alias install`."""
     _run(KOPF)
 
 
 def _run(name: str) -> None:
     Process.is_ours = True
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # What a script starts with `&` is born deaf to SIGINT. It stops by it all the same, as `kopf run` does.
+        # A shell script starts commands with `&` so that they ignore SIGINT. Handle it all the same, as `kopf run` does.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main(prog_name=name)

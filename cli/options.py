@@ -1,28 +1,48 @@
-"""Options of the commands: how they are named in the environment, and the ones that several commands share."""
+"""Options of the commands: their names in the environment, the ones that several commands share, and `CLIControls`."""
 
+import asyncio
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
 import click
 
+from ..client.resources import Resource
 from ..handlers.loggers import configure
 from ..runtime.logs import LogFormat
 
 PREFIX = "CTL"
 LEGACY_PREFIX = "KOPF"
+NAMESPACES: Final = Resource("", "v1", "namespaces", kind="Namespace", namespaced=False)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
+@dataclass
+class CLIControls:
+    """Parts of an operator that the invoking program may supply as click's `obj`. The command supplies those that are None."""
+
+    ready_flag: Any = None
+    """Set when the operator has started: a future or an event, of asyncio or of threads."""
+    stop_flag: Any = None
+    """The operator stops when this is set: as `ready_flag`."""
+    vault: Any = None
+    """Refused: credentials come from login handlers, from a kubeconfig or from the pod."""
+    registry: Any = None
+    """The handlers. Files that the command loads register theirs in the default registry all the same."""
+    settings: Any = None
+    loop: asyncio.AbstractEventLoop | None = None
+    """The loop to run in. It stays open; a loop that the command makes is closed."""
+
+
 class Option(click.Option):
     """An option that `CTL_{COMMAND}_{NAME}` sets as well, and `KOPF_{COMMAND}_{NAME}` where that is absent.
 
-    The name is Kopf's for the option; ours may be the option as it is written, too: CTL_RUN_CLUSTERWIDE or CTL_RUN_ALL_NAMESPACES.
-    `legacy` are further names that Kopf's variable has had; of an option that can be repeated, the values of all of
-    them add up. Values of such options are separated by spaces.
+    NAME is Kopf's name of the option, or the option's own: CTL_RUN_CLUSTERWIDE or CTL_RUN_ALL_NAMESPACES. `legacy` are further names that
+    Kopf's variable has had. The values of a repeatable option are separated by spaces, and those of all its variables add up.
     """
 
     def __init__(self, *args: Any, legacy: Sequence[str] = (), **kwargs: Any) -> None:
@@ -30,7 +50,7 @@ class Option(click.Option):
         self._legacy = tuple(legacy)
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Look at our variable, then at Kopf's."""
+        """Read our variable, else Kopf's."""
         own = super().resolve_envvar_value(ctx)
         if own is not None or not self.name or not (ctx.auto_envvar_prefix or "").startswith(PREFIX):
             return own
@@ -47,7 +67,7 @@ class Option(click.Option):
 
 
 def logging_options(fn: Callable[_P, _T]) -> Callable[..., _T]:
-    """Give a command the logging options; logging is set up before its function is called, which does not see them."""
+    """Add the logging options to a command. They are applied, and not passed to its function."""
 
     @functools.wraps(fn)
     def with_logging(*args: Any, **kwargs: Any) -> _T:
@@ -58,6 +78,18 @@ def logging_options(fn: Callable[_P, _T]) -> Callable[..., _T]:
     for names, settings in reversed(_LOGGING.values()):
         command = click.option(*names, cls=Option, **settings)(command)
     return command
+
+
+def cluster_options(fn: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Add the options that name a kubeconfig and a context to a command."""
+    fn = click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig.")(fn)
+    return click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig.")(fn)
+
+
+def check_namespaces(given: Mapping[str, Any]) -> None:
+    """Raise click.UsageError if both --namespace and --all-namespaces are given."""
+    if given["namespaces"] and given["clusterwide"]:
+        raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
 
 
 _LOGGING: Final[dict[str, tuple[tuple[str, ...], dict[str, Any]]]] = {

@@ -1,6 +1,6 @@
-"""`ctl freeze` pauses running operators for a while, and `ctl resume` takes that back, both by a record in their peering objects.
+"""`ctl freeze` pauses running operators for a while, and `ctl resume` ends the pause, both by a record in their peering objects.
 
-The records are those of `kopf freeze` and `kopf resume`: each of the two can take back what the other did.
+The records are those of `kopf freeze` and `kopf resume`: each toolkit can end the pauses of the other.
 """
 
 import logging
@@ -10,29 +10,26 @@ from typing import Any, Final
 
 import click
 
-from ..client.config.access import load_access
 from ..client.discovery import Discovery
-from ..client.resources import Resource
 from ..client.rest import Client
 from ..controller.peering.records import own_identity, write_records
 from ..controller.peering.rules import GROUPS, Peer, Spot, relevant
 from ..handlers.declaration.namespaces import exact_namespaces, match_namespaces
 from ..runtime import clock
-from .failures import Failure, explained
-from .loops import new_loop, run_in
-from .options import Option, logging_options
+from .failures import CommandError, explained
+from .options import NAMESPACES, Option, check_namespaces, cluster_options, logging_options
+from .process import with_client
 from .run import DEV_PRIORITY
 
 logger = logging.getLogger("ctl.peering")
 
 FREEZE_PRIORITY: Final = 100
-"""The priority of a freeze that does not say: far above operators that say nothing either."""
-NAMESPACES: Final = Resource("", "v1", "namespaces", kind="Namespace", namespaced=False)
+"""The default priority of a freeze: far above the default of operators."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Whose record is written into which peering objects of which cluster."""
+    """The author of the record, the peering objects, and the cluster."""
 
     name: str
     clusterwide: bool
@@ -44,9 +41,8 @@ class Target:
     @classmethod
     def of(cls, given: dict[str, Any]) -> "Target":
         """Read the options. Raises click.UsageError for those that contradict each other."""
+        check_namespaces(given)
         namespaces = tuple(given["namespaces"])
-        if namespaces and given["clusterwide"]:
-            raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
         if not namespaces and not given["clusterwide"]:
             logger.warning(
                 "Neither --all-namespaces nor --namespace is given: the operators that serve all namespaces are meant, as "
@@ -67,7 +63,7 @@ class Target:
 
 
 def peering_options(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say whose record is meant, and where."""
+    """Add the options for the author of the record and for the peering objects to a command."""
     options = (
         click.option(
             "-n",
@@ -97,8 +93,7 @@ def peering_options(fn: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME",
             help="The name of the peering objects.",
         ),
-        click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig."),
-        click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig."),
+        cluster_options,
     )
     for option in reversed(options):
         fn = option(fn)
@@ -125,7 +120,7 @@ def freeze(**given: Any) -> None:
         return
     frozen = _write(target, peer)
     if not frozen:
-        raise Failure(
+        raise CommandError(
             f"Nothing is frozen: there is no peering object {target}. Operators look for it where they were told to "
             "(--peering), else by the name 'default'. Create it: docs/peering.md shows how."
         )
@@ -157,22 +152,23 @@ def _resume(target: Target) -> None:
 
 
 def _write(target: Target, peer: Peer | None) -> list[Spot]:
-    """Write the record, or take it out, wherever there is the peering object; gives the places."""
+    """Write the record, or remove it, in each peering object that exists; returns where."""
     record = None if peer is None else peer.record()
 
-    async def write() -> list[Spot]:
-        async with Client(load_access(target.kubeconfig, target.context)) as client:
-            return [
-                spot
-                for spot in await _spots(target, client)
-                if await write_records(client, spot, target.name, {target.identity: record}, channel="request")
-            ]
+    async def write(client: Client) -> list[Spot]:
+        return [
+            spot
+            for spot in await _spots(target, client)
+            if await write_records(client, spot, target.name, {target.identity: record}, channel="request")
+        ]
 
     with explained():
         try:
-            return run_in(new_loop(), write())
+            return with_client(target.kubeconfig, target.context, write)
         except TimeoutError as exc:
-            raise Failure(f"The peering object {target} could not be written: the server does not answer.") from exc
+            raise CommandError(
+                f"The peering object {target} could not be written: the server does not answer."
+            ) from exc
 
 
 async def _spots(target: Target, client: Client) -> list[Spot]:

@@ -1,4 +1,4 @@
-"""`ctl run` loads the user's files and runs their operator until it is told to stop."""
+"""`ctl run` loads the user's files and runs their operator until a signal."""
 
 import contextlib
 import logging
@@ -17,23 +17,21 @@ from ..handlers.running.endpoints import parse_http
 from ..handlers.running.operator import operator
 from ..runtime.tasks import alone
 from .alias import install_as_kopf
-from .controls import CLIControls
-from .exiting import last_resort
 from .failures import explained
 from .loading import load
-from .loops import collecting_rarely, new_loop, run_in
-from .options import Option, logging_options
+from .options import CLIControls, Option, check_namespaces, logging_options
+from .process import collecting_rarely, last_resort, new_loop, run_in
 from .summary import Start, handled, idle, summary
 
 logger = logging.getLogger(__name__)
 
 DEV_PRIORITY = 666
-"""What `--dev` means: above any operator that was deployed, as a developer's run should be."""
+"""The priority of `--dev`: above that of deployed operators."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What was said on the command line and in the environment."""
+    """The options from the command line and the environment."""
 
     paths: tuple[str, ...]
     modules: tuple[str, ...]
@@ -56,9 +54,7 @@ class RunOptions:
 
     def check(self) -> None:
         """Raise click.UsageError for options that contradict each other."""
-        if self.namespaces and self.clusterwide:
-            raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
-        # A program that is an operator may declare its handlers first, and call the command itself.
+        # A program may declare its handlers first, and call the command itself.
         if not self.paths and not self.modules and not get_default_registry().specs():
             raise click.UsageError("Nothing to run: name the operator's Python files, or its modules with -m.")
         if self.manifests and not self.sandbox:
@@ -150,6 +146,7 @@ def run(controls: CLIControls, /, **given: Any) -> None:
 
     `import kopf` in the operator's code gives this toolkit.
     """
+    check_namespaces(given)
     options = RunOptions(**given)
     options.check()
     if controls.vault is not None:
@@ -160,16 +157,16 @@ def run(controls: CLIControls, /, **given: Any) -> None:
     install_as_kopf()
     with contextlib.ExitStack() as stack:
         if options.sandbox:
-            # Imported only here: an operator in a cluster has no use for an API server of its own.
-            from .server import Serving, instructions, serving_beside
+            # Imported only here: an operator in a cluster needs no embedded API server.
+            from .sandbox import SandboxOptions, instructions, serving_in_thread
 
-            kubeconfig = stack.enter_context(serving_beside(Serving(manifests=options.manifests)))
+            kubeconfig = stack.enter_context(serving_in_thread(SandboxOptions(manifests=options.manifests)))
             stack.enter_context(_environment("KUBECONFIG", str(kubeconfig)))
             click.echo(
                 f"Running on an embedded Kubernetes API; kubeconfig: {kubeconfig}\n{instructions(kubeconfig)}", err=True
             )
         elif options.kubeconfig:
-            # For the operator's own clients: they should talk to the same cluster.
+            # The operator's own clients talk to the same cluster.
             stack.enter_context(_environment("KUBECONFIG", options.kubeconfig))
         load(options.paths, options.modules)
         stack.enter_context(explained())
@@ -183,7 +180,7 @@ def run(controls: CLIControls, /, **given: Any) -> None:
 
 async def _operate(options: RunOptions, controls: CLIControls) -> None:
     everywhere = options.clusterwide or not options.namespaces
-    if everywhere and not (options.clusterwide or options.sandbox):  # an embedded server is the user's alone
+    if everywhere and not (options.clusterwide or options.sandbox):  # an embedded server has one user
         logger.warning(
             "Neither --all-namespaces nor --namespace is given: all namespaces are served, as Kopf does. Say which of the "
             "two is meant: a later release will ask for it."
@@ -204,7 +201,7 @@ async def _operate(options: RunOptions, controls: CLIControls) -> None:
         access = load_access(options.kubeconfig, options.context)
         await introduce(options.context)
     await operator(
-        # Without one the operator asks its login handlers, or looks where kubectl would.
+        # None: from login handlers, or from the places that kubectl knows.
         access=access,
         registry=controls.registry,
         settings=controls.settings,

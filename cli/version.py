@@ -1,4 +1,4 @@
-"""`ctl version` prints the versions of everything that takes part: of the toolkit, of Python, and of the server."""
+"""`ctl version` prints the versions of the toolkit, of Python, and of the server."""
 
 import json
 import platform
@@ -7,20 +7,18 @@ from typing import Any, Final
 import click
 
 from .._version import VERSION
-from ..client.config.access import load_access
 from ..client.errors import AccessError, APIError, RequestError
 from ..client.rest import Client
-from .loops import new_loop, run_in
-from .options import Option
+from .options import Option, cluster_options
+from .process import new_loop, with_client
 
 ANSWER_SECONDS: Final = 3.0
-"""How long the server may take."""
+"""How long the server may take to answer."""
 
 
 @click.command("version")
 @click.option("--client", "is_alone", cls=Option, is_flag=True, help="Ask no server.")
-@click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig.")
-@click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig.")
+@cluster_options
 def version(*, is_alone: bool, kubeconfig: str | None, context: str | None) -> None:
     """Print the versions of ctl, of Python, and of the server.
 
@@ -36,14 +34,13 @@ def version(*, is_alone: bool, kubeconfig: str | None, context: str | None) -> N
 
 
 def _server(kubeconfig: str | None, context: str | None) -> str:
-    async def ask() -> tuple[str, Any]:
-        async with Client(load_access(kubeconfig, context)) as client:
-            address = (await client.access()).shown
-            answer = await client.request("GET", "/version", retry=False, timeout=ANSWER_SECONDS)
-            return address, json.loads(answer)
+    async def ask(client: Client) -> tuple[str, Any]:
+        address = (await client.access()).shown
+        answer = await client.request("GET", "/version", retry=False, timeout=ANSWER_SECONDS)
+        return address, json.loads(answer)
 
     try:
-        address, answer = run_in(new_loop(), ask())
+        address, answer = with_client(kubeconfig, context, ask)
         return f"Kubernetes {answer['gitVersion']} at {address}"
     except AccessError as exc:
         return f"Kubernetes unknown: {exc}"

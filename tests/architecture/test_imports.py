@@ -18,7 +18,6 @@ PURE = frozenset(
 READERS_AND_WRITERS = {
     "cli.alias": "changes the import system",
     "cli.aliasing": "installs packages",
-    "cli.completion": "writes to the terminal",
     "cli.distribution": "writes a wheel",
     "cli.failures": "writes to the terminal",
     "cli.loading": "imports the user's code",

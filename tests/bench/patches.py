@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import kubernetes_asyncio.client as theirs
 
-from ctl.cli.loops import new_loop, run_in
+from ctl.cli.process import new_loop, run_in
 from ctl.client.config.endpoint import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client

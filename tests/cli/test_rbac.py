@@ -248,7 +248,7 @@ async def test_a_program_without_handlers_needs_nothing_for_an_operator(tmp_path
     path.write_text("import ctl\n\nasync def main():\n    async with ctl.Client(ctl.load_access()):\n        pass\n")
     async with command("rbac", "-A", "--offline", path) as run:
         assert await run.end() == 1
-    assert run.lines[-1].endswith("What its own clients ask for cannot be seen from here: name it by --also.")
+    assert run.lines[-1].endswith("Requests of its own clients are not known here: name their rights by --also.")
     async with command("rbac", "-A", "--offline", "--also", "configmaps=list,watch", path) as run:
         assert await run.end() == 0
     assert "resources: [configmaps]" in run.output

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 import yaml
 
-from ctl.cli.needs import Needs, Place, Right
-from ctl.cli.roles import Grantee, grants, render
+from ctl.cli.rbac.roles import Grantee, grants, render
+from ctl.cli.rbac.rules import Requirements, Right, RightScope
 
 GRANTEE = Grantee("mine", "robot", "home", "leases")
-PODS = Right("", "pods", ("list", "watch"), Place.SERVED, ("handler a", "handler b"))
-NODES = Right("", "nodes", ("list",), Place.CLUSTER, ("handler c",))
-LEASES = Right("coordination.k8s.io", "leases", ("get",), Place.HOME)
+PODS = Right("", "pods", ("list", "watch"), RightScope.SERVED, ("handler a", "handler b"))
+NODES = Right("", "nodes", ("list",), RightScope.CLUSTER, ("handler c",))
+LEASES = Right("coordination.k8s.io", "leases", ("get",), RightScope.HOME)
 
 
 def documents(*rights: Right, namespaces: tuple[str, ...] | None = ("a", "b")) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(render(Needs(rights), GRANTEE, namespaces, "title")))
+    return list(yaml.safe_load_all(render(Requirements(rights), GRANTEE, namespaces, "title")))
 
 
 def placed(found: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
@@ -37,7 +37,7 @@ def test_each_place_has_its_role_and_binding() -> None:
 
 def test_a_namespace_that_is_home_as_well_has_one_role() -> None:
     home = Grantee("mine", "robot", "a", "a")
-    (grant,) = grants(Needs((PODS, LEASES)), home, ("a",))
+    (grant,) = grants(Requirements((PODS, LEASES)), home, ("a",))
     assert [right.resource for right in grant.rights] == ["pods", "leases"]
 
 
@@ -59,13 +59,13 @@ def test_the_binding_names_role_and_account(kind: str) -> None:
 
 
 def test_rules_as_text_say_what_for() -> None:
-    text = render(Needs((PODS,), ("what is missing",), ("what is unknown",)), GRANTEE, ("a",), "the title")
+    text = render(Requirements((PODS,), ("what is missing",), ("what is unknown",)), GRANTEE, ("a",), "the title")
     assert text.startswith("# the title\n# Not resolved: what is missing\n# Note: what is unknown\n---\n")
     assert "  # handler a; handler b\n  - apiGroups: ['']\n    resources: [pods]\n    verbs: [list, watch]\n" in text
 
 
 def test_names_that_yaml_would_take_for_something_else_stay_names() -> None:
-    found = documents(Right("*", "*", ("*",), Place.CLUSTER), Right("on", "no", ("get",), Place.CLUSTER))
+    found = documents(Right("*", "*", ("*",), RightScope.CLUSTER), Right("on", "no", ("get",), RightScope.CLUSTER))
     assert found[0]["rules"] == [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": ["on"], "resources": ["no"], "verbs": ["get"]},

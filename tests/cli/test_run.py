@@ -327,7 +327,7 @@ async def test_without_a_word_about_namespaces_all_are_served_with_a_warning(kub
 def test_a_vault_of_the_invoker_is_refused_with_the_next_step(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from ctl.cli.controls import CLIControls
+    from ctl.cli.options import CLIControls
     from ctl.cli.run import run
 
     file = tmp_path / "operator.py"

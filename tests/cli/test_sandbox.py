@@ -84,14 +84,12 @@ async def test_only_its_kubeconfig_lets_in(tmp_path: Path) -> None:
 def test_what_takes_long_to_load_is_loaded_when_it_is_needed() -> None:
     """Neither `ctl run` nor a server without patterns in its schemas waits for what only others use."""
     code = """
-import asyncio, sys
+import sys
 import ctl.cli.run
 print(*{"cryptography", "regex"} & sys.modules.keys())
-from ctl.cli.server import Serving, serving
-async def serve():
-    async with serving(Serving(manifests=sys.argv[1:])):
-        print(*{"cryptography", "regex"} & sys.modules.keys())
-asyncio.run(serve())
+from ctl.cli.sandbox import SandboxOptions, serving_in_thread
+with serving_in_thread(SandboxOptions(manifests=sys.argv[1:])):
+    print(*{"cryptography", "regex"} & sys.modules.keys())
 """
     manifest = Path(__file__).parents[2] / "examples" / "01-minimal" / "crd.yaml"
     done = subprocess.run(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ctl.cli.finalizers import End, Held, _free
+from ctl.cli.finalizers import HeldObject, Removal, _free
 from ctl.client.config.endpoint import Access
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client, PatchKind
@@ -70,7 +70,7 @@ async def test_a_finalizer_is_taken_off_the_object_that_has_it(user: Client, beh
     held = await user.create(CONFIGMAPS, config("b", finalizers=["x/y"]))
     ops = [{"op": "add", "path": "/metadata/finalizers/0", "value": "x/z"}]
     await user.patch(CONFIGMAPS, "b", "default", ops, kind=PatchKind.JSON)  # so that what is known is old
-    assert await _free(behind, Held(CONFIGMAPS, held), "x/y") is End.FREED
+    assert await _free(behind, HeldObject(CONFIGMAPS, held), "x/y") is Removal.FREED
     assert (await user.get(CONFIGMAPS, "b", "default")).metadata().finalizers == ("x/z",)
 
 

@@ -24,7 +24,7 @@ ERRORS = frozenset(
         "AddressError",
         "AddressTaken",
         "ClickException",
-        "Failure",
+        "CommandError",
         "HandlerSignatureError",
         "ImportError",
         "KeepsChanging",

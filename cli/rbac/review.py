@@ -1,22 +1,22 @@
-"""Ask the cluster which of the wanted rights the current credentials lack."""
+"""Asks the cluster which of the required rights the current credentials lack."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from ..client.rest import Client
-from ..controller.api.access_review import REVIEWS
-from .needs import Right
-from .roles import Grant
+from ...client.rest import Client
+from ...controller.api.access_review import REVIEWS
+from .roles import RoleGrant
+from .rules import Right
 
 AT_ONCE: Final = 8
-"""How many questions are asked at the same time."""
+"""How many reviews are sent at the same time."""
 
 
-async def missing(client: Client, wanted: Iterable[Grant]) -> list[str]:
-    """One line for each right that is missing, in the order of the roles. Raises the client's errors.
+async def missing(client: Client, wanted: Iterable[RoleGrant]) -> list[str]:
+    """One line for each missing right, in the order of the roles. Raises the client's errors.
 
-    Asked is about the credentials of the client (SelfSubjectAccessReview, authorization.k8s.io/v1), which everybody may.
+    A SelfSubjectAccessReview is about the credentials of the client itself; every user may create one.
     """
     slots = asyncio.Semaphore(AT_ONCE)
 
@@ -34,7 +34,7 @@ async def missing(client: Client, wanted: Iterable[Grant]) -> list[str]:
     return [text for text in found if text is not None]
 
 
-def _questions(wanted: Iterable[Grant]) -> Iterator[tuple[Right, str, str | None, str]]:
+def _questions(wanted: Iterable[RoleGrant]) -> Iterator[tuple[Right, str, str | None, str]]:
     for grant in wanted:
         for right in grant.rights:
             for verb in right.verbs:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ctl.cli.habits import UNKNOWN, Habits, habits_of
+from ctl.cli.rbac.code_scan import UNKNOWN, CodeFacts, scan_code
 
 
-def seen(text: str) -> Habits:
-    return habits_of([text])
+def seen(text: str) -> CodeFacts:
+    return scan_code([text])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_clients(text: str, own: bool) -> None:
 
 
 def test_several_files_and_one_that_is_none() -> None:
-    found = habits_of(["settings.peering.name = 'a'", "this is no Python", "ctl.ConfigMapProgressStorage()"])
+    found = scan_code(["settings.peering.name = 'a'", "this is no Python", "ctl.ConfigMapProgressStorage()"])
     assert found.touches("peering")
     assert not found.touches("peer")
     assert "ConfigMapProgressStorage" in found.names

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctl.cli.loops import until_signalled
+from ctl.cli.process import until_signalled
 
 from .processes import PATIENCE, command
 

@@ -1,96 +1,95 @@
-"""What a cluster has is asked for, or else taken from what every cluster has and from manifests."""
+"""Finds out which resources and namespaces a cluster has: from the server, or else from built-in lists and manifests."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from ..client.config.access import load_access
-from ..client.discovery import Discovery
-from ..client.errors import AccessError, APIError, RequestError
-from ..client.resources import Resource
-from ..client.rest import Client
-from ..handlers.declaration.namespaces import exact_namespaces, match_namespaces
-from ..sandbox.builtin import builtin_resources
-from .failures import Failure, explained
-from .loops import new_loop, run_in
+from ...client.discovery import Discovery
+from ...client.errors import AccessError, APIError, RequestError
+from ...client.resources import Resource
+from ...client.rest import Client
+from ...handlers.declaration.namespaces import exact_namespaces, match_namespaces
+from ...sandbox.builtin import builtin_resources
+from ..failures import CommandError, explained
+from ..options import NAMESPACES
+from ..process import with_client
 
-NAMESPACES: Final = Resource("", "v1", "namespaces", kind="Namespace", namespaced=False)
 ANSWER_SECONDS: Final = 10.0
-"""How long the server may take to say that it is there."""
+"""How long the server may take for its first answer."""
 
 
 @dataclass(frozen=True)
-class Where:
-    """Which cluster is meant, and which part of it."""
+class ClusterQuery:
+    """Which cluster is meant, and which of its namespaces."""
 
     namespaces: tuple[str, ...] = ()
-    """Patterns; none: all namespaces."""
+    """Names and patterns; empty: all namespaces."""
     manifests: tuple[str, ...] = ()
-    """Files with definitions of resources that may not be installed yet."""
+    """Files with CustomResourceDefinitions, which may not be installed yet."""
     is_offline: bool = False
     kubeconfig: str | None = None
     context: str | None = None
     is_needed: bool = False
-    """Whether nothing can be done without the cluster."""
+    """Whether the command fails without the cluster."""
 
     @property
     def has_patterns(self) -> bool:
-        """Whether namespaces are served that have to be looked for."""
+        """Whether namespaces are given by patterns, so that they must be listed."""
         return len(exact_namespaces(self.namespaces)) < len(set(self.namespaces))
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What is known of the cluster."""
+class ClusterFacts:
+    """The resources and namespaces of the cluster, as far as they are known."""
 
     resources: tuple[Resource, ...]
     namespaces: tuple[str, ...] | None
-    """Those that are served; None: nobody can name them."""
+    """The served namespaces; None: they are given by patterns, and no cluster was asked."""
     notes: tuple[str, ...] = field(default=())
 
 
-def surroundings(where: Where) -> Surroundings:
-    """Ask the cluster for its resources, and for its namespaces if they are meant by patterns.
+def cluster_facts(query: ClusterQuery) -> ClusterFacts:
+    """Ask the cluster for its resources, and for its namespaces if patterns are given.
 
-    Without a cluster they are those of every cluster, unless it is needed: then click.ClickException is raised.
+    Without a cluster, the result has the resources that every cluster has. Raises click.ClickException if `is_needed`.
     """
-    defined = tuple(resource for path in where.manifests for resource in _defined(path))
-    exact = tuple(sorted(exact_namespaces(where.namespaces)))
+    defined = tuple(resource for path in query.manifests for resource in _defined(path))
+    exact = tuple(sorted(exact_namespaces(query.namespaces)))
     reason = "No cluster was asked what it serves"
-    if not where.is_offline:
+    if not query.is_offline:
         try:
-            served, namespaces = run_in(new_loop(), _ask(where))
+            served, namespaces = with_client(query.kubeconfig, query.context, partial(_ask, query))
         except (AccessError, APIError, RequestError) as exc:
-            if where.is_needed or where.kubeconfig or where.context:
+            if query.is_needed or query.kubeconfig or query.context:
                 with explained():
                     raise
             reason = f"No cluster could be asked what it serves: {exc}".rstrip(".")
         else:
             known = {(one.group, one.plural) for one in served}
             added = tuple(one for one in defined if (one.group, one.plural) not in known)
-            return Surroundings((*served, *added), tuple(sorted({*exact, *namespaces})))
-    notes = (f"{reason}. Taken are the resources of every cluster, and those of --manifest.",)
-    return Surroundings((*_usual(), *defined), None if where.has_patterns else exact, notes)
+            return ClusterFacts((*served, *added), tuple(sorted({*exact, *namespaces})))
+    notes = (f"{reason}. Used instead: the resources that every cluster has, and those of --manifest.",)
+    return ClusterFacts((*_usual(), *defined), None if query.has_patterns else exact, notes)
 
 
-async def _ask(where: Where) -> tuple[Sequence[Resource], Sequence[str]]:
-    async with Client(load_access(where.kubeconfig, where.context)) as client:
-        await client.request("GET", "/version", retry=False, timeout=ANSWER_SECONDS)
-        resources = await Discovery(client).resources(None)
-        if not where.has_patterns:
-            return resources, ()
-        namespaces = [one.name for one in await client.list(NAMESPACES)]
-        return resources, [name for name in namespaces if match_namespaces(name, where.namespaces)]
+async def _ask(query: ClusterQuery, client: Client) -> tuple[Sequence[Resource], Sequence[str]]:
+    await client.request("GET", "/version", retry=False, timeout=ANSWER_SECONDS)
+    resources = await Discovery(client).resources(None)
+    if not query.has_patterns:
+        return resources, ()
+    namespaces = [one.name for one in await client.list(NAMESPACES)]
+    return resources, [name for name in namespaces if match_namespaces(name, query.namespaces)]
 
 
 def _usual() -> Iterator[Resource]:
     """The resources that every cluster has."""
     versions: dict[str, str] = {}
     for one in builtin_resources():
-        # The version that the server prefers comes first.
+        # The preferred version comes first.
         version = versions.setdefault(one.group, one.version)
         yield Resource(
             one.group,
@@ -108,11 +107,11 @@ def _usual() -> Iterator[Resource]:
 
 
 def _defined(path: str) -> Iterator[Resource]:
-    """The resources of the definitions in a file."""
+    """The resources that the definitions in a file define."""
     try:
         documents = list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-        raise Failure(f"The manifest {path} cannot be read: {exc}") from exc
+        raise CommandError(f"The manifest {path} cannot be read: {exc}") from exc
     for body in documents:
         if isinstance(body, dict) and body.get("kind") == "CustomResourceDefinition":
             yield from _versions(body.get("spec") or {})

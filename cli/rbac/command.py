@@ -1,40 +1,35 @@
-"""`ctl rbac` prints the least rights that an operator needs, and asks the cluster which of them are missing."""
+"""`ctl rbac` prints the least rights that an operator needs, or those of them that are missing in the cluster."""
 
 import importlib.util
 import sys
-import sysconfig
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 
-from ..client.config.access import load_access
-from ..client.resources import Resource
-from ..client.rest import Client
-from ..controller.peering.rules import CLUSTER_PLURAL, GROUPS, NAMESPACED_PLURAL, relevant
-from ..handlers.declaration.namespaces import exact_namespaces
-from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
-from ..handlers.running.declared import declared, is_bare
-from ..handlers.running.electing import lease_name
-from .alias import install_as_kopf
-from .controls import CLIControls
-from .failures import Failure, explained
-from .granted import missing
-from .habits import UNKNOWN, Habits, habits_of
-from .loading import is_toolkit, load
-from .loops import new_loop, run_in
-from .needs import VERBS, Controlled, Needs, Place, Right, Situation, needs
-from .options import Option, logging_options
+from ...client.resources import Resource
+from ...controller.peering.rules import CLUSTER_PLURAL, GROUPS, NAMESPACED_PLURAL, relevant
+from ...handlers.declaration.namespaces import exact_namespaces
+from ...handlers.declaration.registry import OperatorRegistry, get_default_registry
+from ...handlers.running.declared import declared, is_bare
+from ...handlers.running.electing import lease_name
+from ..alias import install_as_kopf
+from ..failures import CommandError, explained
+from ..loading import load, modules_of_user
+from ..options import CLIControls, Option, check_namespaces, cluster_options, logging_options
+from ..process import with_client
+from .cluster_facts import ClusterFacts, ClusterQuery, cluster_facts
+from .code_scan import UNKNOWN, CodeFacts, scan_code
+from .review import missing
 from .roles import Grantee, grants, render
-from .surroundings import Surroundings, Where, surroundings
+from .rules import VERBS, DeclaredController, OperatorSetup, Requirements, Right, RightScope, required
 
 
 @dataclass(frozen=True)
 class RbacOptions:
-    """What was said on the command line and in the environment."""
+    """The options from the command line and the environment."""
 
     paths: tuple[str, ...]
     modules: tuple[str, ...]
@@ -59,8 +54,6 @@ class RbacOptions:
 
     def verify(self) -> None:
         """Raise click.UsageError for options that contradict each other."""
-        if self.namespaces and self.clusterwide:
-            raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
         if not self.paths and not self.modules:
             raise click.UsageError("Nothing to look at: name the operator's Python files, or its modules with -m.")
         if self.offline and (self.check or self.kubeconfig or self.context):
@@ -70,13 +63,15 @@ class RbacOptions:
 
     @property
     def is_clusterwide(self) -> bool:
-        """Whether all namespaces are served; so they are where nothing is said, as by `ctl run`."""
+        """Whether all namespaces are served: the default, as of `ctl run`."""
         return not self.namespaces
 
     @property
-    def where(self) -> Where:
-        """The cluster that is meant."""
-        return Where(self.namespaces, self.manifests, self.offline, self.kubeconfig, self.context, is_needed=self.check)
+    def query(self) -> ClusterQuery:
+        """What to ask the cluster."""
+        return ClusterQuery(
+            self.namespaces, self.manifests, self.offline, self.kubeconfig, self.context, is_needed=self.check
+        )
 
 
 @click.command("rbac")
@@ -132,69 +127,71 @@ class RbacOptions:
     help="Know the resources that are defined in FILE; repeat.",
 )
 @click.option("--offline", cls=Option, is_flag=True, help="Ask no cluster what it serves.")
-@click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig.")
-@click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig.")
+@cluster_options
 @logging_options
 @click.make_pass_decorator(CLIControls, ensure=True)
 def rbac(controls: CLIControls, /, **given: Any) -> None:
     """Print the least rights that the operator in FILES and modules needs.
 
-    The files are loaded, and nothing of them is run. What is printed is what the toolkit asks the server for; add what handlers ask by
-    themselves with --also.
+    The files are loaded, and no handlers are called. The rights cover the requests of the toolkit; add those for requests of the
+    handlers themselves with --also.
     """
+    check_namespaces(given)
     options = RbacOptions(**given)
     options.verify()
     before = set(sys.modules)
     install_as_kopf()
     load(options.paths, options.modules)
     registry = _registry(controls.registry or get_default_registry(), before)
-    habits = habits_of(_sources(options, before))
+    code = scan_code(_sources(options, before))
     is_idle = is_bare(registry)
     if is_idle and not options.also:
-        hint = " What its own clients ask for cannot be seen from here: name it by --also." if habits.has_client else ""
-        where = ", ".join((*options.paths, *options.modules))
-        raise Failure(f"Nothing is declared in {where}, so nothing is needed.{hint}")
-    around = surroundings(options.where)
-    circumstances = situation(options, registry, habits, around)
-    if is_idle:
-        # There is no operator that would need anything for itself.
-        circumstances = Situation(
-            resources=around.resources, elects=False, follows_definitions=False, posts=False, extra=circumstances.extra
+        hint = (
+            " Requests of its own clients are not known here: name their rights by --also." if code.has_client else ""
         )
-    found = needs(registry, circumstances)
-    for text in (*found.unresolved, *around.notes):
+        where = ", ".join((*options.paths, *options.modules))
+        raise CommandError(f"Nothing is declared in {where}, so nothing is needed.{hint}")
+    cluster = cluster_facts(options.query)
+    setup = _setup(options, registry, code, cluster)
+    if is_idle:
+        # Without an operator, only the rights of --also are needed.
+        setup = OperatorSetup(
+            resources=cluster.resources, elects=False, follows_definitions=False, posts=False, extra=setup.extra
+        )
+    found = required(registry, setup)
+    for text in (*found.unresolved, *cluster.notes):
         click.echo(f"Warning: {text}", err=True)
-    grantee = _grantee(options, habits)
+    grantee = _grantee(options, code)
     if options.check:
-        _check(options, found, grantee, around)
+        _check(options, found, grantee, cluster)
         return
     title = f"What {', '.join((*options.paths, *options.modules))} needs, as `ctl rbac` has found out."
-    click.echo(render(_with_notes(found, habits, around), grantee, around.namespaces, title), nl=False)
+    click.echo(render(_with_notes(found, code, cluster), grantee, cluster.namespaces, title), nl=False)
 
 
-def situation(options: RbacOptions, registry: OperatorRegistry, habits: Habits, around: Surroundings) -> Situation:
-    """What the options say, else what the code shows, else what is usual."""
+def _setup(options: RbacOptions, registry: OperatorRegistry, code: CodeFacts, cluster: ClusterFacts) -> OperatorSetup:
+    """The setup by the options, else by the code, else by default."""
     everywhere = options.is_clusterwide
     elects = (
-        habits.settings.get("leadership.elect") is not False if options.leader_elect is None else options.leader_elect
+        code.settings.get("leadership.elect") is not False if options.leader_elect is None else options.leader_elect
     )
-    posts = habits.posts if options.events is None else options.events
-    follows = habits.settings.get("scanning.disabled") is not True
+    posts = code.posts if options.events is None else options.events
+    follows = code.settings.get("scanning.disabled") is not True
     if options.definitions is not None:
         follows = options.definitions
-    return Situation(
-        resources=around.resources,
+    return OperatorSetup(
+        resources=cluster.resources,
         is_clusterwide=everywhere,
-        has_patterns=options.where.has_patterns,
+        has_patterns=options.query.has_patterns,
         elects=elects,
-        lease=_lease(options, habits),
-        posts=posts and habits.settings.get("posting.enabled") is not False,
-        peerings=_peerings(options, habits, around),
+        lease=_lease(options, code),
+        posts=posts and code.settings.get("posting.enabled") is not False,
+        peerings=_peerings(options, code, cluster),
         follows_definitions=follows and (everywhere or bool(options.definitions)),
-        keeps_configmaps="ConfigMapProgressStorage" in habits.names,
-        manages_webhooks=habits.settings.get("admission.managed") is not None,
+        keeps_configmaps="ConfigMapProgressStorage" in code.names,
+        manages_webhooks=code.settings.get("admission.managed") is not None,
         controllers=tuple(
-            Controlled(
+            DeclaredController(
                 one.name,
                 tuple(
                     dict.fromkeys(look.name for look in (one.plan.primary, *one.plan.watches) if look.informer is None)
@@ -206,12 +203,12 @@ def situation(options: RbacOptions, registry: OperatorRegistry, habits: Habits, 
     )
 
 
-def _peerings(options: RbacOptions, habits: Habits, around: Surroundings) -> Collection[Resource]:
-    if options.standalone or (options.peering is None and habits.settings.get("peering.standalone") is True):
+def _peerings(options: RbacOptions, code: CodeFacts, cluster: ClusterFacts) -> Collection[Resource]:
+    if options.standalone or (options.peering is None and code.settings.get("peering.standalone") is True):
         return ()
     everywhere = options.is_clusterwide
-    installed = relevant(around.resources, clusterwide=everywhere)
-    if installed or (options.peering is None and not habits.touches("peering")):
+    installed = relevant(cluster.resources, clusterwide=everywhere)
+    if installed or (options.peering is None and not code.touches("peering")):
         return installed
     plural = CLUSTER_PLURAL if everywhere else NAMESPACED_PLURAL
     return (Resource(GROUPS[0], "v1", plural, namespaced=not everywhere),)
@@ -226,8 +223,8 @@ def _extra(text: str, everywhere: bool) -> Iterator[Right]:
     for resource in resources.split(","):
         name, _, subresource = resource.strip().partition("/")
         plural, _, group = name.partition(".")
-        place = Place.CLUSTER if everywhere else Place.SERVED
-        yield Right(group, f"{plural}/{subresource}" if subresource else plural, wanted, place, ("--also",))
+        scope = RightScope.CLUSTER if everywhere else RightScope.SERVED
+        yield Right(group, f"{plural}/{subresource}" if subresource else plural, wanted, scope, ("--also",))
 
 
 def _account(options: RbacOptions) -> str:
@@ -235,64 +232,48 @@ def _account(options: RbacOptions) -> str:
     return options.service_account or f"ctl-{Path(first).stem if first.endswith('.py') else first}".replace("_", "-")
 
 
-def _lease(options: RbacOptions, habits: Habits) -> str | None:
-    """The Lease that the operator will use as this account; None when its code computes the name."""
-    name = options.lease_name or habits.settings.get("leadership.lease_name")
+def _lease(options: RbacOptions, code: CodeFacts) -> str | None:
+    """The name of the operator's Lease; None when its code computes the name."""
+    name = options.lease_name or code.settings.get("leadership.lease_name")
     if name is None:
         return lease_name(_account(options), (*options.paths, *options.modules))
     return name if isinstance(name, str) else None
 
 
-def _grantee(options: RbacOptions, habits: Habits) -> Grantee:
+def _grantee(options: RbacOptions, code: CodeFacts) -> Grantee:
     account = _account(options)
     exact = sorted(exact_namespaces(options.namespaces))
     home = options.service_account_namespace or (exact[0] if len(exact) == 1 else "default")
-    lease = options.lease_namespace or habits.settings.get("leadership.lease_namespace")
+    lease = options.lease_namespace or code.settings.get("leadership.lease_namespace")
     return Grantee(options.name or account, account, home, lease if isinstance(lease, str) else home)
 
 
-def _with_notes(found: Needs, habits: Habits, around: Surroundings) -> Needs:
-    notes = [*found.notes, *around.notes]
-    if habits.has_client:
-        notes.append("What the code asks by clients of its own cannot be seen from here; add it by --also.")
-    unknown = sorted(name for name, value in habits.settings.items() if value is UNKNOWN)
+def _with_notes(found: Requirements, code: CodeFacts, cluster: ClusterFacts) -> Requirements:
+    notes = [*found.notes, *cluster.notes]
+    if code.has_client:
+        notes.append("Requests of the operator's own clients are not known here; add their rights by --also.")
+    unknown = sorted(name for name, value in code.settings.items() if value is UNKNOWN)
     if any(name.split(".")[0] in {"leadership", "peering", "scanning"} for name in unknown):
-        notes.append(f"Computed when the operator starts, and so not known here: {', '.join(unknown)}.")
-    return Needs(found.rights, found.unresolved, tuple(notes))
-
-
-# What was loaded.
+        notes.append(f"Settings that are computed when the operator starts are not known here: {', '.join(unknown)}.")
+    return replace(found, notes=tuple(notes))
 
 
 def _registry(default: OperatorRegistry, before: Collection[str]) -> OperatorRegistry:
-    """The default registry, or else the only one that the loaded modules have made themselves, as embedding programs do."""
+    """The default registry if it has handlers, else the only one that the loaded modules have made."""
     if not is_bare(default):
         return default
     own = {
         id(value): value
-        for module in _loaded(before)
+        for module in modules_of_user(before)
         for value in vars(module).values()
         if isinstance(value, OperatorRegistry) and not is_bare(value)
     }
     return next(iter(own.values())) if len(own) == 1 else default
 
 
-def _loaded(before: Collection[str]) -> list[ModuleType]:
-    """The user's own modules among those that were loaded since: not what is installed, and not this toolkit."""
-    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
-    found = []
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name in before or file is None or is_toolkit(file):
-            continue
-        if not installed & set(Path(file).resolve().parents):
-            found.append(module)
-    return found
-
-
 def _sources(options: RbacOptions, before: Collection[str]) -> list[str]:
     files = {Path(path).resolve() for path in options.paths}
-    files |= {Path(str(module.__file__)).resolve() for module in _loaded(before)}
+    files |= {Path(str(module.__file__)).resolve() for module in modules_of_user(before)}
     for name in options.modules:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
@@ -300,15 +281,11 @@ def _sources(options: RbacOptions, before: Collection[str]) -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted(files) if path.suffix == ".py"]
 
 
-def _check(options: RbacOptions, found: Needs, grantee: Grantee, around: Surroundings) -> None:
-    wanted = grants(found, grantee, around.namespaces)
-
-    async def ask() -> list[str]:
-        async with Client(load_access(options.kubeconfig, options.context)) as client:
-            return await missing(client, wanted)
+def _check(options: RbacOptions, found: Requirements, grantee: Grantee, cluster: ClusterFacts) -> None:
+    wanted = grants(found, grantee, cluster.namespaces)
 
     with explained():
-        lacking = run_in(new_loop(), ask())
+        lacking = with_client(options.kubeconfig, options.context, lambda client: missing(client, wanted))
     for line in lacking:
         click.echo(line)
     if lacking:

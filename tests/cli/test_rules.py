@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.cli.needs import Controlled, Needs, Place, Right, Situation, may_patch, merged, needs
+from ctl.cli.rbac.rules import (
+    DeclaredController,
+    OperatorSetup,
+    Requirements,
+    Right,
+    RightScope,
+    may_patch,
+    merged,
+    required,
+)
 from ctl.client.resources import Resource
 
 WIDGETS = Resource("test.dev", "v1", "widgets", "Widget", "widget", subresources=frozenset({"status"}), namespaced=True)
@@ -31,10 +40,10 @@ def patching(patch: Any, **_: Any) -> None:
     """Takes the patch."""
 
 
-def granted(found: Needs) -> dict[str, str]:
+def granted(found: Requirements) -> dict[str, str]:
     """As `place resource.group` to the verbs."""
     return {
-        f"{right.place.name} {right.resource}{'.' * bool(right.group)}{right.group}{' '.join(('', *right.names))}": " ".join(
+        f"{right.scope.name} {right.resource}{'.' * bool(right.group)}{right.group}{' '.join(('', *right.names))}": " ".join(
             right.verbs
         )
         for right in found.rights
@@ -121,19 +130,19 @@ CASES = [
         "controllers read",
         nothing,
         {**READ, "SERVED plains.test.dev": "list watch"},
-        {"controllers": (Controlled("c", ("widgets.test.dev", "plains.v1.test.dev")),)},
+        {"controllers": (DeclaredController("c", ("widgets.test.dev", "plains.v1.test.dev")),)},
     ),
     Case(
         "controllers of what is not served",
         nothing,
         {"SERVED things.other.dev": "list watch"},
-        {"controllers": (Controlled("c", ("things.other.dev",)),)},
+        {"controllers": (DeclaredController("c", ("things.other.dev",)),)},
     ),
     Case(
         "what was added joins the rest",
         on("event", "widgets"),
         {"SERVED widgets.test.dev": "list watch delete"},
-        {"extra": (Right("test.dev", "widgets", ("delete",), Place.SERVED),)},
+        {"extra": (Right("test.dev", "widgets", ("delete",), RightScope.SERVED),)},
     ),
     Case(
         "webhook configurations",
@@ -149,7 +158,7 @@ CASES = [
 def test_the_rights(case: Case) -> None:
     registry = ctl.OperatorRegistry()
     case.declare(registry)
-    found = needs(registry, Situation(resources=SERVED, **{**ALONE, **case.given}))
+    found = required(registry, OperatorSetup(resources=SERVED, **{**ALONE, **case.given}))
     assert granted(found) == case.expected
 
 
@@ -165,7 +174,7 @@ def test_what_cannot_be_resolved_is_named(target: tuple[str, ...], said: str) ->
     registry = ctl.OperatorRegistry()
     ctl.on.create(*target, registry=registry)(fn)
     same = [Resource(group, "v1", "same", "Same", "same", namespaced=True) for group in ("a.dev", "b.dev")]
-    (told,) = needs(registry, Situation(resources=[*SERVED, *same])).unresolved
+    (told,) = required(registry, OperatorSetup(resources=[*SERVED, *same])).unresolved
     assert said in told
 
 
@@ -173,23 +182,23 @@ def test_what_means_whatever_is_served_is_noted() -> None:
     registry = ctl.OperatorRegistry()
     ctl.on.event(category="all", registry=registry)(fn)
     everything = [Resource("test.dev", "v1", "ones", "One", "one", categories=frozenset({"all"}), namespaced=True)]
-    found = needs(registry, Situation(resources=everything, **ALONE))
+    found = required(registry, OperatorSetup(resources=everything, **ALONE))
     assert granted(found) == {"SERVED ones.test.dev": "list watch"}
-    assert "grant anew" in found.notes[0]
+    assert "run this again" in found.notes[0]
 
 
 def test_that_a_controller_writes_unknown_things_is_noted() -> None:
-    situation = Situation(resources=SERVED, controllers=(Controlled("c", ("widgets.test.dev",)),), **ALONE)
-    (note,) = needs(ctl.OperatorRegistry(), situation).notes
+    situation = OperatorSetup(resources=SERVED, controllers=(DeclaredController("c", ("widgets.test.dev",)),), **ALONE)
+    (note,) = required(ctl.OperatorRegistry(), situation).notes
     assert "--also widgets.test.dev/status=patch" in note
 
 
 def test_each_resource_is_there_once_with_all_reasons() -> None:
-    one = Right("", "pods", ("watch", "list"), Place.SERVED, ("a",))
-    assert merged([one, Right("", "pods", ("patch", "get"), Place.SERVED, ("b", "a"))]) == (
-        Right("", "pods", ("get", "list", "watch", "patch"), Place.SERVED, ("a", "b")),
+    one = Right("", "pods", ("watch", "list"), RightScope.SERVED, ("a",))
+    assert merged([one, Right("", "pods", ("patch", "get"), RightScope.SERVED, ("b", "a"))]) == (
+        Right("", "pods", ("get", "list", "watch", "patch"), RightScope.SERVED, ("a", "b")),
     )
-    assert len(merged([one, Right("", "pods", ("list",), Place.CLUSTER)])) == 2
+    assert len(merged([one, Right("", "pods", ("list",), RightScope.CLUSTER)])) == 2
 
 
 class Methods:

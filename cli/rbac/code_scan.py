@@ -1,6 +1,6 @@
-"""Source code shows, without being run, what an operator does beside its handlers: which settings it changes, whether it posts Events.
+"""Scans an operator's source code, without running it: which settings it changes, whether it posts Events.
 
-Pure: the text is given. What is found is a hint, and what is computed at run time is not found.
+Pure: the text is an argument. The findings are hints; values that are computed at run time are not found.
 """
 
 import ast
@@ -16,25 +16,25 @@ UNKNOWN: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """What was seen."""
+class CodeFacts:
+    """The findings."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
-    """The values by names such as `peering.name`; UNKNOWN for those that are no constants."""
+    """Name, such as `peering.name`, to value; UNKNOWN where it is not a constant."""
     posts: bool = False
     """Whether Events are posted."""
     names: frozenset[str] = frozenset()
-    """All names that the code speaks of."""
+    """All names in the code."""
     has_client: bool = False
-    """Whether it talks to the server by clients of its own."""
+    """Whether it talks to the server with clients of its own."""
 
     def touches(self, group: str) -> bool:
         """Whether any setting of a group is changed."""
         return any(name.split(".")[0] == group for name in self.settings)
 
 
-def habits_of(sources: Iterable[str]) -> Habits:
-    """Look at the text of modules; what cannot be parsed is passed over."""
+def scan_code(sources: Iterable[str]) -> CodeFacts:
+    """Scan the text of modules; text that cannot be parsed is skipped."""
     settings: dict[str, object] = {}
     names: set[str] = set()
     posts = has_client = False
@@ -50,15 +50,15 @@ def habits_of(sources: Iterable[str]) -> Habits:
             posts = posts or _posts(node, aliases)
             has_client = has_client or _is_client(node, aliases)
     posts = posts or any(name == "posting.loggers" and value is not False for name, value in settings.items())
-    return Habits(settings, posts, frozenset(names), has_client)
+    return CodeFacts(settings, posts, frozenset(names), has_client)
 
 
 @dataclass(frozen=True, slots=True)
 class _Aliases:
     modules: frozenset[str]
-    """The names under which the toolkit is known in a module."""
+    """The names of the toolkit in a module."""
     functions: Mapping[str, str]
-    """What was imported from it, by the name in the module."""
+    """Name in the module to name in the toolkit, for what was imported from it."""
 
 
 def _aliases(tree: ast.Module) -> _Aliases:
@@ -115,7 +115,7 @@ def _posts(node: ast.AST, aliases: _Aliases) -> bool:
         return False
     if isinstance(called.value, ast.Name) and called.value.id in aliases.modules:
         return True
-    # As reconcilers do by their context; loggers know no reasons.
+    # Reconcilers post through their context. Loggers take no reason, so these calls are no log calls.
     return any(keyword.arg == "reason" for keyword in node.keywords)
 
 

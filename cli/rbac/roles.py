@@ -1,7 +1,7 @@
-"""Rights become the roles and bindings that grant them, as YAML to be applied.
+"""Turns rights into roles and bindings, as YAML to be applied.
 
-Pure. A right of the served namespaces becomes a Role in each of them, one of the cluster a ClusterRole, one of the operator's own namespace
-a Role there; each is bound to the operator's service account.
+Pure. A right in the served namespaces becomes a Role in each of them, a right in the cluster a ClusterRole, a right in the namespace of the
+Lease a Role there. Each role is bound to the operator's service account.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import yaml
 
-from .needs import Needs, Place, Right, merged
+from .rules import Requirements, Right, RightScope, merged
 
 API: Final = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
 class Grantee:
-    """Who gets the rights, and under which name they are granted."""
+    """The service account that gets the rights, and the name of the roles."""
 
     role: str
     """The name of the roles and bindings."""
@@ -27,43 +27,43 @@ class Grantee:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RoleGrant:
     """The rights of one role; `namespace` None is the cluster."""
 
     namespace: str | None
     rights: tuple[Right, ...]
 
 
-def grants(needs: Needs, grantee: Grantee, namespaces: Sequence[str] | None) -> list[Grant]:
-    """Which roles there are to be: of the cluster first, then of the namespaces by name.
+def grants(requirements: Requirements, grantee: Grantee, namespaces: Sequence[str] | None) -> list[RoleGrant]:
+    """The rights of each role: the cluster's first, then the namespaces' by name.
 
-    `namespaces` are those that are served; None: nobody can name them, so that their rights are granted in all.
+    `namespaces` are the served ones; None: their names are not known, so their rights are granted in the whole cluster.
     """
-    by_place: dict[str | None, list[Right]] = {None: []}
-    for right in needs.rights:
-        for place in _places(right, grantee, namespaces):
-            by_place.setdefault(place, []).append(right)
-    order = sorted(place for place in by_place if place is not None)
-    found = [Grant(place, _relocated(by_place[place])) for place in (None, *order)]
+    by_namespace: dict[str | None, list[Right]] = {None: []}
+    for right in requirements.rights:
+        for namespace in _namespaces(right, grantee, namespaces):
+            by_namespace.setdefault(namespace, []).append(right)
+    order = sorted(one for one in by_namespace if one is not None)
+    found = [RoleGrant(one, _relocated(by_namespace[one])) for one in (None, *order)]
     return [grant for grant in found if grant.rights]
 
 
-def _places(right: Right, grantee: Grantee, namespaces: Sequence[str] | None) -> Iterable[str | None]:
-    match right.place:
-        case Place.CLUSTER:
+def _namespaces(right: Right, grantee: Grantee, namespaces: Sequence[str] | None) -> Iterable[str | None]:
+    match right.scope:
+        case RightScope.CLUSTER:
             return (None,)
-        case Place.HOME:
+        case RightScope.HOME:
             return (grantee.lease_namespace,)
-        case Place.SERVED:
+        case RightScope.SERVED:
             return (None,) if namespaces is None else namespaces
 
 
 def _relocated(rights: Iterable[Right]) -> tuple[Right, ...]:
-    """What is granted in one place, each resource once, wherever it is needed from."""
-    return merged(Right(one.group, one.resource, one.verbs, Place.CLUSTER, one.why, one.names) for one in rights)
+    """The rights of one role, each resource once, whatever their scopes were."""
+    return merged(Right(one.group, one.resource, one.verbs, RightScope.CLUSTER, one.why, one.names) for one in rights)
 
 
-def manifests(found: Iterable[Grant], grantee: Grantee) -> Iterator[dict[str, Any]]:
+def manifests(found: Iterable[RoleGrant], grantee: Grantee) -> Iterator[dict[str, Any]]:
     """A role and its binding for each grant, as bodies."""
     for grant in found:
         where = {} if grant.namespace is None else {"namespace": grant.namespace}
@@ -79,17 +79,17 @@ def manifests(found: Iterable[Grant], grantee: Grantee) -> Iterator[dict[str, An
         }
 
 
-def rules(grant: Grant) -> list[dict[str, list[str]]]:
-    """The rules of a role: one for each resource, or for some objects of it."""
+def rules(grant: RoleGrant) -> list[dict[str, list[str]]]:
+    """The rules of a role: one for each resource, or for objects of it by name."""
     return [_rule(right) for right in grant.rights]
 
 
-def render(needs: Needs, grantee: Grantee, namespaces: Sequence[str] | None, title: str) -> str:
-    """The documents as text, with comments that say what each right is for and what could not be known."""
+def render(requirements: Requirements, grantee: Grantee, namespaces: Sequence[str] | None, title: str) -> str:
+    """The manifests as text, with comments on the reason for each right and on what is not known."""
     lines = [f"# {title}"]
-    lines += [f"# Not resolved: {text}" for text in needs.unresolved]
-    lines += [f"# Note: {text}" for text in needs.notes]
-    found = grants(needs, grantee, namespaces)
+    lines += [f"# Not resolved: {text}" for text in requirements.unresolved]
+    lines += [f"# Note: {text}" for text in requirements.notes]
+    found = grants(requirements, grantee, namespaces)
     for grant, (role, binding) in zip(found, _pairs(manifests(found, grantee)), strict=True):
         lines += ["---", _dump({key: value for key, value in role.items() if key != "rules"}), "rules:"]
         for right in grant.rights:

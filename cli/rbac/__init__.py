@@ -1,0 +1,1 @@
+"""`ctl rbac`: the least rights that an operator needs, found in its declarations, its code and the cluster."""
