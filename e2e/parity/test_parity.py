@@ -18,6 +18,7 @@ from parity.runs import Recording, played
 from targets import Target
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+CONFORMANCE = DOCUMENT.with_name("conformance.md")
 TIMES = 3
 """How often a scenario is played until a difference counts."""
 EVERY = bool(os.environ.get("PARITY_EVERYWHERE"))
@@ -88,8 +89,8 @@ def test_each_expected_difference_is_documented() -> None:
     assert not missing, f"docs/compatibility.md has no anchors {sorted(missing)}"
 
 
-def test_what_the_document_refers_to_is_there() -> None:
-    text = DOCUMENT.read_text()
+def test_what_the_documents_refer_to_is_there() -> None:
+    text = DOCUMENT.read_text() + CONFORMANCE.read_text()
     scenarios = set(re.findall(r"`parity:(\w+)`", text))
     assert scenarios <= set(SCENARIOS), scenarios - set(SCENARIOS)
     files = set(re.findall(r"`((?:tests|e2e)/[\w/]+\.py)`", text))
@@ -97,7 +98,7 @@ def test_what_the_document_refers_to_is_there() -> None:
 
 
 def test_each_scenario_is_referred_to() -> None:
-    text = DOCUMENT.read_text()
+    text = CONFORMANCE.read_text()
     assert not {name for name in SCENARIOS if f"`parity:{name}`" not in text}
 
 
