@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from .handlers.causes.causes import Reason
     from .handlers.causes.diffs import Diff, DiffItem, DiffOperation
     from .handlers.causes.fields import FieldPath, FieldSpec
-    from .handlers.causes.memos import Memo
     from .handlers.causes.patch import Patch, PatchFn
     from .handlers.causes.views import (
         Annotations,
@@ -60,10 +59,11 @@ if TYPE_CHECKING:
         DaemonStoppingReason,
         SyncDaemonStopperChecker,
     )
-    from .handlers.declaration.criteria import ABSENT, PRESENT, all_, any_, none_, not_
+    from .handlers.declaration.filters import ABSENT, PRESENT, all_, any_, none_, not_
     from .handlers.declaration.registry import OperatorRegistry, get_default_registry, set_default_registry
     from .handlers.declaration.specs import HandlerId, Operation
     from .handlers.declaration.targets import EVERYTHING
+    from .handlers.environment.memories import Memo
     from .handlers.errors import (
         AdmissionError,
         ErrorsMode,

@@ -39,14 +39,14 @@ EXPORTS: Final[Mapping[str, str]] = {
         "handlers.causes.causes": "Reason",
         "handlers.causes.diffs": "Diff DiffItem DiffOperation",
         "handlers.causes.fields": "FieldPath FieldSpec",
-        "handlers.causes.memos": "Memo",
+        "handlers.environment.memories": "Memo",
         "handlers.causes.patch": "Patch PatchFn",
         "handlers.causes.views": """
             Annotations Body BodyEssence Labels Meta ObjectReference OwnerReference RawBody RawEvent RawEventType Spec Status
         """,
         "handlers.running.authority": "StillActing",
         "handlers.kopf.connections": "AiohttpSession ConnectionInfo",
-        "handlers.declaration.criteria": "ABSENT PRESENT all_ any_ none_ not_",
+        "handlers.declaration.filters": "ABSENT PRESENT all_ any_ none_ not_",
         "handlers.declaration.registry": "OperatorRegistry get_default_registry set_default_registry",
         "handlers.declaration.specs": "HandlerId Operation",
         "handlers.declaration.targets": "EVERYTHING",

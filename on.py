@@ -1,7 +1,7 @@
 """The decorators by which functions become handlers.
 
 A resource is named by up to three positional parts (group, version, name; see `handlers.declaration.targets`) or by keywords; the
-options are explained in `handlers.declaration.options`. A handler is called with keyword arguments only, so it names those it
+options are explained in `handlers.declaration.declaring`. A handler is called with keyword arguments only, so it names those it
 needs and takes the rest as `**kwargs` or `**_`; it may be sync or async. Decorators give the function back unchanged, and can be
 stacked: the lowest is the first. Handlers of one cause run in the order of their declaration.
 
@@ -13,22 +13,27 @@ from collections.abc import Collection
 from typing import Never, TypeVar, Unpack
 
 from .handlers.causes.causes import Activity, Reason
-from .handlers.declaration.declaring import Decorator, HandlerFn, Kind, declare, declare_subhandler
-from .handlers.declaration.options import (
+from .handlers.declaration.declaring import (
     ActivityOptions,
     CreateOptions,
     DaemonOptions,
+    Decorator,
     DeleteOptions,
     EventOptions,
     FieldOptions,
+    HandlerFn,
     IndexOptions,
+    Kind,
     RegisterOptions,
     ResumeOptions,
     SubhandlerOptions,
     TimerOptions,
     UpdateOptions,
     WebhookOptions,
+    declare,
+    declare_subhandler,
 )
+from .handlers.declaration.registry import running_subregistry
 from .handlers.declaration.specs import (
     ActivitySpec,
     ChangingSpec,
@@ -39,7 +44,6 @@ from .handlers.declaration.specs import (
     WatchingSpec,
     WebhookSpec,
 )
-from .handlers.declaration.subregistry import running_subregistry
 from .handlers.declaration.targets import Target
 
 _FnT = TypeVar("_FnT", bound=HandlerFn)

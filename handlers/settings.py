@@ -16,7 +16,7 @@ from numbers import Real
 from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .declaration.mappings import SelectorMapping
+from .declaration.targets import SelectorMapping
 from .storage.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from .storage.progress import ProgressStorage, SmartProgressStorage
 from .storage.sizes import SMALLEST_LIMIT

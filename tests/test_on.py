@@ -8,7 +8,7 @@ from ctl.client.resources import Resource
 from ctl.handlers.causes.causes import Activity, Reason
 from ctl.handlers.declaration.filters import PRESENT
 from ctl.handlers.declaration.registry import OperatorRegistry
-from ctl.handlers.declaration.specs import ActivitySpec, ChangingSpec, DaemonSpec, Spec, TimerSpec, WebhookSpec
+from ctl.handlers.declaration.specs import ActivitySpec, ChangingSpec, DaemonSpec, HandlerSpec, TimerSpec, WebhookSpec
 from ctl.handlers.declaration.targets import EVERYTHING
 from ctl.handlers.errors import ErrorsMode, HandlerSignatureError
 
@@ -30,7 +30,7 @@ ACTIVITY_DECORATORS: list[Callable[..., Any]] = [on.startup, on.cleanup, on.logi
 class Recording(OperatorRegistry):
     """A registry that also tells what was declared last."""
 
-    def append(self, spec: Spec) -> None:
+    def append(self, spec: HandlerSpec) -> None:
         self.last = spec
         super().append(spec)
 

@@ -1,13 +1,14 @@
-"""Causes say why handlers are called, and hold what those handlers are given.
+"""Causes say why handlers are called, and hold the arguments of those handlers.
 
-A cause is not changed once it is made (that it could be is for speed: one is made for each event); what it refers to may
-be (the patch, the memo). Its `kwargs` are what filters are given, and what
-handlers are given before the execution adds what it knows (`param`, `retry`, `started`, `runtime`, `stopped`).
+A cause is not changed once it is made (it is not frozen for speed: one is made for each event); its patch and its memo may
+be. Its `kwargs` are the arguments of filters; handlers get those of the attempt besides (`param`, `retry`, `started`,
+`runtime`, `stopped`).
 """
 
 import enum
 import logging
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any, Self, TypeAlias
 
 import msgspec
@@ -21,11 +22,11 @@ from .views import Body, RawEvent
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 
 LARGE = 2**17
-"""From how many bytes of JSON on an object is large; decoded, in several copies, it takes up to a hundred times as much."""
+"""From so many bytes of JSON on an object is large; its decoded copies may take a hundred times as much."""
 
 
 class Reason(enum.StrEnum):
-    """What happened to an object. The first four are handled; the others are only told."""
+    """What happened to an object. The first four are handled; the others are only logged."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -34,7 +35,7 @@ class Reason(enum.StrEnum):
     NOOP = "noop"
     """Nothing of interest changed."""
     FREE = "free"
-    """It is being deleted and does not wait for us."""
+    """It is being deleted, and does not wait for us."""
     GONE = "gone"
     """It does not exist any more."""
 
@@ -49,7 +50,7 @@ class Activity(enum.StrEnum):
     LEADING = "leading"
     """It begins to act: as the leader, or because there is no election."""
     STANDBY = "standby"
-    """Another one acts."""
+    """Another replica is the leader."""
 
 
 class Cause(msgspec.Struct, kw_only=True, eq=False):
@@ -75,10 +76,10 @@ class Cause(msgspec.Struct, kw_only=True, eq=False):
         return msgspec.structs.replace(self, _kwargs=None, **changes)
 
     def let_go(self) -> None:
-        """What was done for it is over: forget the state of the object, and keep what it is known by.
+        """Forget the state of the object when the attempt has ended; its identity is kept.
 
-        A cause lives as long as the contexts that it is in, which are copied for each timer, cancelled ones included, and for each
-        task that a handler leaves behind. The object does not.
+        A cause lives as long as the contexts that hold it. They are copied for each timer of the loop, cancelled ones included,
+        and for each task that a handler leaves behind.
         """
         self._kwargs = None
 
@@ -86,8 +87,12 @@ class Cause(msgspec.Struct, kw_only=True, eq=False):
         return {"memo": self.memo, "logger": self.logger}
 
 
+current_cause: ContextVar[Cause] = ContextVar("current_cause")
+"""The cause whose handler or filter runs in this context; threads get it with their copy of the context."""
+
+
 class ActivityCause(Cause, kw_only=True, eq=False):
-    """The operator starts, ends, logs in, or is asked how it does."""
+    """The operator starts, ends, logs in, or is probed."""
 
     activity: Activity
     settings: Any
@@ -97,16 +102,16 @@ class ActivityCause(Cause, kw_only=True, eq=False):
 
 
 class ResourceCause(Cause, kw_only=True, eq=False):
-    """Something concerns one object."""
+    """A cause that concerns one object."""
 
     resource: Resource
     patch: Patch
     body: Body
     size: int = 0
-    """How many bytes of JSON the object is."""
+    """The length of the object's JSON, in bytes."""
 
     def let_go(self) -> None:
-        """Keep the identity and the metadata; a small object stays as it is, since to part with it costs more than to keep it."""
+        """Forget all but the metadata of a large object. For a small one this would cost more than it frees."""
         if self.size >= LARGE:
             self._let_go()
 
@@ -140,11 +145,11 @@ class ResourceCause(Cause, kw_only=True, eq=False):
 
 
 class IndexingCause(ResourceCause, kw_only=True, eq=False):
-    """The object is, or may be, to be indexed. The patch is thrown away."""
+    """The index functions of an object are called. The patch is ignored."""
 
 
 class WatchingCause(ResourceCause, kw_only=True, eq=False):
-    """An event came over the wire, or the object was listed (then its type is None)."""
+    """A watch event came, or the object was listed (then its type is None)."""
 
     event: RawEvent | Mapping[str, Any]
     type: str | None = None
@@ -155,26 +160,25 @@ class WatchingCause(ResourceCause, kw_only=True, eq=False):
 
     def _given(self) -> dict[str, Any]:
         given = super()._given()
-        given["event"] = self.event
-        given["type"] = self.type
+        given.update(event=self.event, type=self.type)
         return given
 
 
 class SpawningCause(ResourceCause, kw_only=True, eq=False):
-    """The object is looked at for the daemons and timers it is to have."""
+    """The object is checked for daemons and timers to start or stop."""
 
 
 class DaemonCause(ResourceCause, kw_only=True, eq=False):
-    """A daemon or a timer of the object runs. `stopper` tells it to end; the execution passes it on as `stopped`."""
+    """A daemon or a timer of the object is called. `stopper` asks it to end; its handler gets a checker of it as `stopped`."""
 
     stopper: Any
 
 
 class ChangingCause(ResourceCause, kw_only=True, eq=False):
-    """The object changed since its handlers last saw it.
+    """The object has changed since its handlers last saw it.
 
     `old` and `new` are essences (None: there is none), `diff` is between them. `initial`: the object was there before
-    this process and none of its causes was finished yet.
+    this process, which has not finished a cause of it yet.
     """
 
     reason: Reason
@@ -194,35 +198,56 @@ class ChangingCause(ResourceCause, kw_only=True, eq=False):
         return given
 
     def reduced(self, path: FieldPath, /) -> "ChangingCause":
-        """The same cause as a handler of one field sees it: the field's values, and what differs under it."""
+        """The same cause for a handler of one field: the values of the field, and the differences in it."""
         return self.but(old=resolve(self.old, path), new=resolve(self.new, path), diff=reduce(self.diff, path))
 
 
-class WebhookCause(ResourceCause, kw_only=True, eq=False):
-    """The API server asks about a request. `warnings` is a list that handlers add to; the others are as it was sent."""
+def detect_reason(
+    *,
+    finalizer: bool,
+    deleting: bool,
+    old: Mapping[str, Any] | None,
+    diff: Diff,
+    initial: bool,
+    gone: bool = False,
+) -> tuple[Reason, bool]:
+    """Why the object's handlers are to be called, and whether it still counts as initial.
 
-    dryrun: bool
-    headers: Mapping[str, str]
-    sslpeer: Mapping[str, Any]
-    userinfo: Mapping[str, Any]
-    warnings: list[str]
-    operation: str | None = None
-    subresource: str | None = None
-    old: Body | None = None
-    new: Body | None = None
-    diff: Diff = EMPTY
+    `finalizer`: ours is on the object; `deleting`: it has a deletion timestamp; `gone`: it was deleted. `old` is the
+    stored essence (None: never handled), `diff` the changes since. An object that was never handled is created,
+    wherever it was first seen, and so is not initial: resume handlers leave it alone (Kopf behaviour).
+    """
+    if gone:
+        return Reason.GONE, initial
+    if deleting:
+        return (Reason.DELETE if finalizer else Reason.FREE), initial
+    if old is None:
+        return Reason.CREATE, False
+    if not diff:
+        return (Reason.RESUME if initial else Reason.NOOP), initial
+    return Reason.UPDATE, initial
 
-    def _given(self) -> dict[str, Any]:
-        names = (
-            "dryrun",
-            "headers",
-            "sslpeer",
-            "userinfo",
-            "warnings",
-            "operation",
-            "subresource",
-            "old",
-            "new",
-            "diff",
-        )
-        return {**super()._given(), **{name: getattr(self, name) for name in names}}
+
+class FinalizerStep(enum.Enum):
+    """What to do about our finalizer."""
+
+    LEAVE = "leave"
+    ADD = "add"
+    """Before any handler with side effects runs."""
+    DROP = "drop"
+    """No handler needs it, and the object lives on."""
+    RELEASE = "release"
+    """The object waits for no handler of ours any more, and may vanish."""
+
+
+def decide_finalizer(*, needed: bool, present: bool, deleting: bool, busy: bool = False) -> FinalizerStep:
+    """What to do about our finalizer now.
+
+    `needed`: a handler must run before the object vanishes. `busy`: a handler or a daemon has not finished with a
+    deletion. An object under deletion never gets a finalizer: the API refuses it.
+    """
+    if deleting:
+        return FinalizerStep.RELEASE if present and not busy else FinalizerStep.LEAVE
+    if needed is present:
+        return FinalizerStep.LEAVE
+    return FinalizerStep.ADD if needed else FinalizerStep.DROP

@@ -9,16 +9,15 @@ from ...client.objects import Object
 from ...client.wire.request import plain
 from ...runtime import clock
 from ...runtime.log_context import LogContext, log_context
-from ..causes.causes import ChangingCause, Reason
-from ..causes.detection import FinalizerStep, decide_finalizer, detect_reason
+from ..causes.causes import ChangingCause, FinalizerStep, Reason, decide_finalizer, detect_reason
 from ..causes.diffs import diff
 from ..causes.fields import remove
 from ..causes.patch import Patch, compose
 from ..causes.untold import hidden, others
 from ..causes.views import Body, BodyEssence
-from ..daemons.background import Standing
-from ..declaration.specs import ChangingSpec
-from ..environment.environment import Environment, Place
+from ..daemons.daemons import ObjectDaemons
+from ..declaration.specs import ChangingSpec, HandlerId
+from ..environment.environment import CachedObject, Environment
 from ..environment.memories import NOTHING, Memory
 from ..execution.doing import Doing
 from ..execution.progression import Progress, Progression, from_record, unfinished
@@ -37,14 +36,14 @@ AT_ONCE = 0.0
 class Changes:
     """The change handling of one object in one attempt.
 
-    `standing` is that of its daemons and timers. `patch` is what is to be written: it begins with what raw event
+    `daemons` are those of the object, None if it has none. `patch` is what is to be written: it begins with what raw event
     handlers and earlier attempts left.
     """
 
     env: Environment
-    place: Place
+    place: CachedObject
     memory: Memory
-    standing: Standing
+    daemons: ObjectDaemons | None
     patch: Patch = field(default_factory=Patch)
     _baseline: Baseline = field(init=False)
     _recalled: Recalled = field(init=False)
@@ -101,12 +100,16 @@ class Changes:
             if self._old is None:
                 self.env.values.forget(obj.identity)
             answer = await self._write_rest(obj, cause)
-            if cause.reason is Reason.DELETE and answer is not None and not self.standing.busy:
+            if cause.reason is Reason.DELETE and answer is not None and not self._has_busy_daemons:
                 await self._release(answer, cause)
             return None
         if cause.reason in QUIET:
             return await self._idle(obj, cause)
         return await self._handle_due(obj, cause)
+
+    @property
+    def _has_busy_daemons(self) -> bool:
+        return self.daemons is not None and self.daemons.busy
 
     # Detection.
 
@@ -197,11 +200,12 @@ class Changes:
         if self._metadata.get("deletionTimestamp") is not None:
             return obj
         present = finalizer in (self._metadata.get("finalizers") or ())
-        needed = self.env.requires_finalizer(cause, self.standing.exited, present=present)
+        exited = self.daemons.exited if self.daemons is not None else frozenset[HandlerId]()
+        needed = self.env.requires_finalizer(cause, exited, present=present)
         step = decide_finalizer(needed=needed, present=present, deleting=False)
         if step is FinalizerStep.ADD:
             return await self._writer(cause).add_finalizer(obj, finalizer)
-        if step is FinalizerStep.DROP and not self.standing.busy:
+        if step is FinalizerStep.DROP and not self._has_busy_daemons:
             cause.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
             return await self._writer(cause).remove_finalizer(obj, finalizer)
         return obj
@@ -355,7 +359,7 @@ class Changes:
             cause.let_go()  # the handlers have ended; large objects are decoded again below
         done, told, start = progression.done, self.memory.seen, round_.base
         releasing = done and cause.reason is Reason.DELETE
-        if releasing and self.standing.busy:
+        if releasing and self._has_busy_daemons:
             # The records stay: the delete handlers are not to run again when the daemons have ended.
             await round_.conclude(None, hold=True)
             return None

@@ -9,7 +9,7 @@ from ...runtime import clock
 from ..causes.causes import WatchingCause
 from ..causes.patch import Patch
 from ..causes.views import Body
-from ..environment.environment import Environment, Place
+from ..environment.environment import CachedObject, Environment
 from ..environment.memories import Memory
 from ..errors import ErrorsMode
 from ..execution.attempts import Call, attempt
@@ -58,7 +58,7 @@ def _cause(delta: Delta, resource: Resource, patch: Patch, memo: Any, env: Envir
     )
 
 
-async def write_left(obj: Object, place: Place, memory: Memory, env: Environment) -> None:
+async def write_left(obj: Object, place: CachedObject, memory: Memory, env: Environment) -> None:
     """Write what event handlers left for an object that no change handler is for.
 
     Raises what the writer raises; what may still be written later waits in the memory then.

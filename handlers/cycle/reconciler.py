@@ -6,7 +6,7 @@ of one object ever runs beside anything else of it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack
 from itertools import islice
 from typing import Any
@@ -19,16 +19,15 @@ from ...controller.leader.gates import AlwaysOpen, Gate
 from ...informers.deltas import DELETED, SYNCED, Delta
 from ...informers.informer import Informer
 from ..causes.causes import LARGE, Reason
-from ..daemons.background import NOBODY, Background
+from ..daemons.background import Background
 from ..declaration.registry import Interest
-from ..environment.environment import Environment, ObjectKey, Place
+from ..environment.environment import CachedObject, Environment, ObjectKey
+from ..environment.large_objects import LargeObjectLimit
 from ..environment.memories import Memory
 from ..execution.progression import SHORTEST
-from ..indexing.barrier import Barrier
-from ..indexing.event_buffer import LIMIT, Backlog
-from ..indexing.indexing import Indexing
-from ..indexing.keyed_lock import Scales, Turns
-from ..indexing.standby import Keeper
+from ..indexing.barrier import IndexBarrier
+from ..indexing.event_buffer import LIMIT, EventBuffer
+from ..indexing.indexing import Indexing, KeyedLock, StandbyIndexing
 from ..loggers import ObjectLogger
 from ..patching.writer import KeepsChanging
 from .changes import Changes
@@ -64,14 +63,14 @@ class ObjectReconciler:
         self.background = Background(
             env, lambda resource, key: self._wake(ObjectKey(resource, key.namespace, key.name))
         )
-        self.barrier = Barrier[ObjectKey](lambda key: self._wake(key, BACKLOG_PRIORITY), needed=bool(env.indices))
+        self.barrier = IndexBarrier[ObjectKey](lambda key: self._wake(key, BACKLOG_PRIORITY), needed=bool(env.indices))
         self._indexing = Indexing(env)
-        self.keeper = Keeper(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
+        self.keeper = StandbyIndexing(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
         # By their resources, as text, and namespaces.
         self._informers: dict[tuple[str, str | None], Informer] = {}
-        self._turns = Turns[Hashable]()
-        self._scales = Scales()
-        self._backlogs: dict[ObjectKey, Backlog] = {}
+        self._turns = KeyedLock()
+        self._large = LargeObjectLimit()
+        self._backlogs: dict[ObjectKey, EventBuffer] = {}
         self.collapsed = 0
         """Raw events that were not shown to handlers because too many waited."""
         # Of which own write the watch has not told yet, and until when (loop time) it is awaited.
@@ -134,7 +133,7 @@ class ObjectReconciler:
     def _note_event(self, key: ObjectKey, delta: Delta) -> None:
         backlog = self._backlogs.get(key)
         if backlog is None:
-            backlog = self._backlogs[key] = Backlog()
+            backlog = self._backlogs[key] = EventBuffer()
         if backlog.add(delta):
             return
         if not self.collapsed:
@@ -236,7 +235,7 @@ class ObjectReconciler:
             if self.keeper is not None and interest.indexing:
                 await turns.enter_async_context(self.keeper.turn(key))
             if size >= LARGE:
-                await turns.enter_async_context(self._scales.room(size))
+                await turns.enter_async_context(self._large.room(size))
             return await self._attempt(key, informer, interest)
 
     @property
@@ -294,7 +293,7 @@ class ObjectReconciler:
             self.barrier.hold(key)
         return self.barrier.is_open
 
-    async def _drain(self, key: ObjectKey, backlog: Backlog, interest: Interest) -> None:
+    async def _drain(self, key: ObjectKey, backlog: EventBuffer, interest: Interest) -> None:
         """Index and show all waiting raw events; what handlers want written waits in the memory of the object they saw."""
         while backlog.deltas:
             is_indexed = backlog.ahead > 0
@@ -357,17 +356,17 @@ class ObjectReconciler:
         if aspect.leaving and obj.metadata().deletion_timestamp is None:
             # The watch lags behind an answer of the server, and has yet to tell what we know.
             return None
-        standing = await self.background.observe(obj, place, memory) if interest.spawning else NOBODY
+        daemons = await self.background.observe(obj, place, memory) if interest.spawning else None
         latest = place.latest() if interest.spawning else obj
         if latest is None or latest.uid != obj.uid:
             return None
-        delay = await Changes(self._env, place, aspect, standing).handle(latest)
+        delay = await Changes(self._env, place, aspect, daemons).handle(latest)
         if delay is None and place.latest() is latest:
             settle(latest, self._env)  # nothing was written, and nothing is to be done later
         return delay
 
-    def _place(self, key: ObjectKey, informer: Informer) -> Place:
-        return Place(informer, Key(key.namespace, key.name), self._env.settings.persistence.consistency_timeout)
+    def _place(self, key: ObjectKey, informer: Informer) -> CachedObject:
+        return CachedObject(informer, Key(key.namespace, key.name), self._env.settings.persistence.consistency_timeout)
 
     # An object whose attempts fail for reasons that are not its handlers'.
 

@@ -1,42 +1,112 @@
-"""Timers are entries in one delaying queue: each is called when it is due, beside everything but itself."""
+"""Timers: when each is called next, and the delaying queue in which all of them wait.
+
+The rules are those of Kopf's documentation:
+
+- the interval counts from the end of a call; a sharp one from its beginning, on a grid that does not drift;
+- the delay of an error replaces the interval;
+- with `idle`, there is no call before the object has been unchanged for so long; without an interval beside it, each
+  change is followed by one call;
+- with neither, there is one call.
+"""
 
 import asyncio
+import enum
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from ...runtime.tasks import Tasks
 from ...workqueue.delaying import DelayingQueue
 from ..causes.causes import DaemonCause
-from ..declaration.filters import match
 from ..declaration.specs import HandlerId, TimerSpec
-from .base import Companion, Ground, Host
-from .rhythm import Rest, Rhythm
+from ..environment.environment import Environment
+from .daemons import ObjectDaemons, Spawned, seconds
 
 TimerKey: TypeAlias = tuple[str, HandlerId]
-"""The uid of the object, and the handler."""
+"""The uid of the object, and the id of the handler."""
 
+SPREAD = 600.0
+"""The longest time, in seconds, over which the first calls for objects that were there at the start are spread."""
+GOLDEN = (math.sqrt(5) - 1) / 2
 GRAINS = ((5.0, 0.05), (1.0, 0.01))
 """For delays of so many seconds, or more: calls that are due between two multiples of this are made together at the second."""
 RECOVERY = 60.0
-"""Seconds before the next tick of a timer whose last one failed by a fault of ours."""
+"""Seconds before the next tick of a timer whose last one failed by an error of ours."""
 
 
-class Timer(Companion[TimerSpec]):
+class Rest(enum.Enum):
+    """When there is no next time."""
+
+    UNTIL_CHANGE = enum.auto()
+    """The next call follows the object's next change."""
+    FOR_EVER = enum.auto()
+    """There is no further call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """When a timer is called, as declared, in seconds. Pure: all times are arguments, those of the loop."""
+
+    interval: float | None = None
+    sharp: bool = False
+    idle: float | None = None
+
+    @classmethod
+    def of(cls, spec: TimerSpec) -> "Rhythm":
+        """The rhythm of a handler."""
+        interval = None if spec.interval is None else seconds(spec.interval)
+        return cls(interval, spec.sharp, None if spec.idle is None else seconds(spec.idle))
+
+    def offset(self, number: int) -> float:
+        """The delay of the first call for an object that was there when the operator started.
+
+        `number` counts these objects from 0. However many there are, their calls are spread evenly over the interval, or over
+        `SPREAD` seconds of a longer one, so that restarts do not keep rare timers from ever being called.
+        """
+        if self.interval is None:
+            return 0.0
+        return math.modf(number * GOLDEN)[0] * min(self.interval, SPREAD)
+
+    def settled(self, due: float, changed: float) -> float:
+        """The time of a call that was due, put off until the object has been unchanged for long enough."""
+        return due if self.idle is None else max(due, changed + self.idle)
+
+    def after(self, due: float, now: float, began: float, changed: float) -> float | Rest:
+        """The time of the next call, after one that was due and began, ended now, and is not repeated for an error."""
+        if self.interval is not None and self.interval > 0 and self.sharp:
+            passed = math.floor((now - due) / self.interval) + 1
+            # Rounding must not make a call due in its own past.
+            following = due + max(1, passed) * self.interval
+            return following if following > now else following + self.interval
+        if self.interval is not None:
+            return now + self.interval
+        if self.idle is not None:
+            return changed + self.idle if changed > began else Rest.UNTIL_CHANGE
+        return Rest.FOR_EVER
+
+
+class Timer(Spawned[TimerSpec]):
     """One timer of one object.
 
-    `due` is the time of its next call (the loop's); None: not before a change of the object. One that is `dormant` does
-    not match: it only looks at each interval whether it does by now. `wake` has the object observed.
+    `due` is the time of its next call (the loop's); None: not before a change of the object. A `dormant` one does not match:
+    it only checks its filters at each interval. `wake` has the object observed.
     """
 
     __slots__ = ("_wake", "dormant", "due", "rhythm")
 
     def __init__(
-        self, spec: TimerSpec, host: Host, ground: Ground, wake: Callable[[], None], *, dormant: bool = False
+        self,
+        spec: TimerSpec,
+        owner: ObjectDaemons,
+        env: Environment,
+        wake: Callable[[], None],
+        *,
+        dormant: bool = False,
     ) -> None:
-        super().__init__(spec, host, ground)
+        super().__init__(spec, owner, env)
         self._wake = wake
         self.rhythm = Rhythm.of(spec)
         self.due: float | None = None
@@ -44,17 +114,17 @@ class Timer(Companion[TimerSpec]):
 
     @property
     def key(self) -> TimerKey:
-        """What it is known by in the queue."""
-        return self.host.obj.identity, self.spec.id
+        """Its key in the queue."""
+        return self.owner.obj.identity, self.spec.id
 
     async def tick(self, due: float) -> float | Rest:
-        """Do what is due now, if the filters still match and the object has been idle; gives the time of the next tick.
+        """Call the function if the filters still match and the object has been idle; gives the time of the next tick.
 
-        When the filters say something else than before, the object is to be observed anew: that ends or starts timers.
+        When the filters have changed their answer, the object is observed anew: that ends or starts timers.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
-        settled = self.rhythm.settled(due, self.host.changed)
+        settled = self.rhythm.settled(due, self.owner.changed)
         if settled > now and not self.dormant:
             return settled
         obj = await self.newest()
@@ -73,23 +143,23 @@ class Timer(Companion[TimerSpec]):
         ended = loop.time()
         if not outcome.final:
             return ended + max(0.0, outcome.delay or 0.0)
-        return self.rhythm.after(due, ended, now, self.host.changed)
+        return self.rhythm.after(due, ended, now, self.owner.changed)
 
     def _matches(self, cause: DaemonCause) -> bool:
         try:
-            return match(self.spec, cause)
-        except Exception as exc:  # filters are the user's functions; observing the object tells of it too
+            return self.spec.match(cause)
+        except Exception as exc:  # filters are the user's functions; when the object is observed, this is logged again
             self.log("is not called now, since its filters failed: %r", exc, level=logging.ERROR)
             return False
 
 
 class Timers:
-    """All timers of an operator. `ended` is told of each that comes to its end in its own tick."""
+    """All timers of an operator. `ended` is called with each timer that ends in its own tick."""
 
     def __init__(self, tasks: Tasks, ended: Callable[[Timer], None]) -> None:
         self._tasks = tasks
         self._ended = ended
-        # An alarm clock: when a timer is due is known by the timer, and an alarm that comes early is set again.
+        # Each timer knows its own time; a key that comes out of the queue too early is added again.
         self._queue: DelayingQueue[TimerKey] = DelayingQueue("timers")
         self._live: dict[TimerKey, Timer] = {}
         self._dispatcher: asyncio.Task[None] | None = None
@@ -98,7 +168,7 @@ class Timers:
         return len(self._live)
 
     def start(self, timer: Timer, delay: float) -> None:
-        """Take a timer in; its first tick comes after so many seconds: without any, before an answer to what is written next."""
+        """Add a timer; its first tick comes after so many seconds: without any, before the next write is answered."""
         if self._dispatcher is None:
             self._dispatcher = self._tasks.spawn(self._dispatch(), name="timers")
         self._live[timer.key] = timer
@@ -116,7 +186,7 @@ class Timers:
         self._queue.add_after(timer.key, max(due, alarm) - now)
 
     def drop(self, timer: Timer) -> None:
-        """Let a timer out. A tick that runs now goes on to its end; nothing else comes of it."""
+        """Remove a timer. A tick that runs now goes on to its end, without effect on the timer."""
         if self._live.get(timer.key) is timer:
             del self._live[timer.key]
             self._queue.discard(timer.key)
@@ -126,7 +196,7 @@ class Timers:
             self._begin(await self._queue.get())
 
     def _begin(self, key: TimerKey) -> None:
-        """Begin a tick, if the timer that the alarm was for is due."""
+        """Begin the tick of a timer, if it is due."""
         timer = self._live.get(key)
         if timer is None or timer.due is None:
             self._queue.done(key)
@@ -142,14 +212,14 @@ class Timers:
         following: float | Rest = Rest.FOR_EVER
         try:
             following = await timer.tick(due)
-        except Exception as exc:  # a fault of ours: the timer is not to end by it
+        except Exception as exc:  # an error of ours must not end the timer
             timer.log("met an error that is not its own: %r", exc, level=logging.ERROR)
             following = asyncio.get_running_loop().time() + RECOVERY
         finally:
             self._ticked(timer, following)
 
     def _over(self, timer: Timer, task: asyncio.Task[None]) -> None:
-        """A task is over. One that was cancelled before its first step has noted nothing itself."""
+        """Note the end of a task that was cancelled before its first step."""
         if timer.task is task:
             self._ticked(timer, Rest.FOR_EVER)
 

@@ -1,36 +1,57 @@
-"""The registry keeps what was declared, in that order, and answers which handlers a cause is for.
+"""The registry keeps the declared handlers in their order, and answers which of them a cause is for.
 
-Declare before the operator runs; afterwards the registry belongs to the operator's thread. Callbacks in filters run inside of
-the questions below, and what they raise passes through.
+Declare before the operator runs; afterwards the registry belongs to the operator's thread. Callbacks of filters run inside
+the methods below, and their errors pass through.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
 
 from ...client.objects import Object
 from ...client.resources import Resource
-from ..causes.causes import Activity, ChangingCause, IndexingCause, Reason, ResourceCause, SpawningCause, WatchingCause
+from ..causes.causes import (
+    Activity,
+    ChangingCause,
+    IndexingCause,
+    Reason,
+    ResourceCause,
+    SpawningCause,
+    WatchingCause,
+    current_cause,
+)
 from ..causes.fields import FieldPath
-from .criteria import match_meta
-from .families import Family, deduplicated
-from .filters import match, prematch
+from .filters import match_meta
 from .specs import (
     ActivitySpec,
     ChangingSpec,
     DaemonSpec,
     HandlerId,
+    HandlerSpec,
     IndexingSpec,
     ResourceSpec,
     SpawningSpec,
-    Spec,
     TimerSpec,
     WatchingSpec,
     WebhookSpec,
 )
 from .targets import Selector
 
+SpecT = TypeVar("SpecT", bound=HandlerSpec)
+ResourceSpecT = TypeVar("ResourceSpecT", bound=ResourceSpec)
+
 _HANDLED = frozenset({Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME})
+
+
+def deduplicated(specs: Iterable[SpecT]) -> list[SpecT]:
+    """Each handler once, where it was declared first: the same function under the same id is the same handler."""
+    unique: dict[tuple[object, ...], SpecT] = {}
+    for spec in specs:
+        unique.setdefault(spec.identity, spec)
+    return list(unique.values())
 
 
 class Interest(NamedTuple):
@@ -52,28 +73,41 @@ class Interest(NamedTuple):
         return self.indexing and not (self.watching or self.changing or self.spawning)
 
 
-@dataclass(slots=True)
-class _Regard:
-    """What the handlers declared have to do with one resource, whatever happens to its objects."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Specs(Generic[ResourceSpecT]):
+    """The handlers of one kind for one resource, in the order of their declaration, duplicates included."""
+
+    all: tuple[ResourceSpecT, ...]
+    is_unfiltered: bool
+    is_unique: bool
+
+    def matching(self, cause: ResourceCause) -> list[ResourceSpecT]:
+        """The handlers whose filters the cause fulfils, each once."""
+        specs = list(self.all) if self.is_unfiltered else [spec for spec in self.all if spec.match(cause)]
+        return specs if self.is_unique else deduplicated(specs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ForResource:
+    """Everything that the declared handlers say about one resource, whatever happens to its objects."""
 
     resource: Resource
     interest: Interest
-    changing: tuple[ChangingSpec, ...]
-    ids: tuple[HandlerId, ...]
+    watching: _Specs[WatchingSpec]
+    indexing: _Specs[IndexingSpec]
+    changing: _Specs[ChangingSpec]
+    spawning: _Specs[SpawningSpec]
+    changing_ids: tuple[HandlerId, ...]
     """Those of the handlers of changes, each once."""
-    is_unique: bool
-    """Whether none of the handlers of changes was declared twice."""
     guards: tuple[ChangingSpec, ...]
     """The handlers of changes that deletions wait for."""
-    spawning: tuple[SpawningSpec, ...]
     fields: frozenset[FieldPath]
     may_let_go: bool
     is_steady: bool
-    """Whether no filter of the handlers of changes calls a function."""
     selective: tuple[ResourceSpec, ...] | None
-    """All handlers but webhooks, if each asks for labels or annotations."""
+    """All handlers but webhooks, if each has filters of labels or annotations."""
     selective_of_changes: tuple[ResourceSpec, ...] | None
-    """The handlers of changes, daemons and timers, if each does."""
+    """The handlers of changes, daemons and timers, if each has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +115,7 @@ class Review:
     """What an admission request asks about: None and empty mean any."""
 
     webhook: str | None = None
-    """The id of the one handler that the server asks."""
+    """The id of the only handler that the server asks."""
     type: Literal["validating", "mutating"] | None = None
     operation: str | None = None
     subresource: str | None = None
@@ -92,27 +126,27 @@ class OperatorRegistry:
 
     def __init__(self) -> None:
         self._activities: list[ActivitySpec] = []
-        self._watching: Family[WatchingSpec] = Family()
-        self._indexing: Family[IndexingSpec] = Family()
-        self._changing: Family[ChangingSpec] = Family()
-        self._spawning: Family[SpawningSpec] = Family()
-        self._webhooks: Family[WebhookSpec] = Family()
+        self._watching: list[WatchingSpec] = []
+        self._indexing: list[IndexingSpec] = []
+        self._changing: list[ChangingSpec] = []
+        self._spawning: list[SpawningSpec] = []
+        self._webhooks: list[WebhookSpec] = []
         # Asked for several times at each event; forgotten when a handler is declared.
-        self._regards: dict[Resource, _Regard] = {}
+        self._by_resource: dict[Resource, _ForResource] = {}
         # The one asked for last: mostly it is asked for again.
-        self._latest: _Regard | None = None
+        self._latest: _ForResource | None = None
         self._passed_over: Mapping[Selector, frozenset[Resource]] = {}
         self.revision = 0
-        """Becomes another one when a handler is declared, or means other resources."""
+        """Changes when a handler is declared, or means other resources."""
 
     @property
     def uses_default_login(self) -> bool:
         """Whether the operator finds its credentials itself: there are no login handlers, and it may."""
         return False
 
-    def append(self, spec: Spec) -> None:
-        """Take one more handler. Raises TypeError for a kind that is not known."""
-        self._forget_regards()
+    def append(self, spec: HandlerSpec) -> None:
+        """Add a handler. Raises TypeError for an unknown kind."""
+        self._forget_resources()
         match spec:
             case ActivitySpec():
                 self._activities.append(spec)
@@ -137,94 +171,108 @@ class OperatorRegistry:
 
     def watching(self, cause: WatchingCause) -> list[WatchingSpec]:
         """The handlers of a raw event."""
-        return self._watching.matching(cause)
+        return self._of(cause.resource).watching.matching(cause)
 
     def indexing(self, cause: IndexingCause) -> list[IndexingSpec]:
-        """The index functions that the object is for."""
-        return self._indexing.matching(cause)
+        """The index functions for an object."""
+        return self._of(cause.resource).indexing.matching(cause)
 
     def spawning(self, cause: SpawningCause) -> list[SpawningSpec]:
-        """The daemons and timers that the object is to have now."""
-        return self._spawning.matching(cause)
+        """The daemons and timers that an object should have now."""
+        return self._of(cause.resource).spawning.matching(cause)
 
     def changing(self, cause: ChangingCause) -> list[ChangingSpec]:
-        """The handlers that a change is for; none when there is nothing to handle (noop, free, gone).
+        """The handlers for a change; none when there is nothing to handle (noop, free, gone).
 
         Resume handlers join any reason while the object is initial; a deletion only when they say so.
         """
         if cause.reason not in _HANDLED:
             return []
-        regard = self._regard(cause.resource)
-        specs = [spec for spec in regard.changing if _is_due(spec, cause) and match(spec, cause)]
-        return specs if regard.is_unique else deduplicated(specs)
+        known = self._of(cause.resource).changing
+        specs = [spec for spec in known.all if _is_due(spec, cause) and spec.match(cause)]
+        return specs if known.is_unique else deduplicated(specs)
 
     def reviewing(self, cause: ResourceCause, review: Review) -> list[WebhookSpec]:
-        """The admission handlers that a request is for. `operations` are the server's business: it filters by them."""
+        """The admission handlers for a request. `operations` are not compared: the server filters by them."""
         return deduplicated(
-            spec for spec in self._webhooks.of(cause.resource) if _is_asked(spec, review) and match(spec, cause)
+            spec for spec in self.webhooks(cause.resource) if _is_asked(spec, review) and spec.match(cause)
         )
 
-    def specs(self) -> list[Spec]:
+    def specs(self) -> list[HandlerSpec]:
         """All handlers of all kinds."""
-        families = [*self._families(), self._webhooks]
-        return [*self._activities, *(spec for family in families for spec in family)]
+        return [*self._activities, *self._resource_specs(), *self._webhooks]
 
-    # What is known of a resource, whatever happens.
+    # What is known of a resource, whatever happens to its objects.
 
     def handles(self, resource: Resource) -> Interest:
         """Which kinds of handlers there are for a resource."""
-        return self._regard(resource).interest
+        return self._of(resource).interest
 
-    def _regard(self, resource: Resource) -> _Regard:
+    def _of(self, resource: Resource) -> _ForResource:
         known = self._latest
         if known is not None and known.resource is resource:
             return known
-        known = self._regards.get(resource)
-        # Equal resources can differ in what selectors look at.
+        known = self._by_resource.get(resource)
+        # Equal resources can differ in what selectors compare: kind, short names, whether the version is preferred.
         if known is None or (known.resource is not resource and vars(known.resource) != vars(resource)):
-            known = self._regards[resource] = self._regard_anew(resource)
+            known = self._by_resource[resource] = self._look_up(resource)
         self._latest = known
         return known
 
-    def _regard_anew(self, resource: Resource) -> _Regard:
-        changing, spawning = self._changing.of(resource), self._spawning.of(resource)
-        watching, indexing = self._watching.of(resource), self._indexing.of(resource)
-        guards = tuple(spec for spec in changing if spec.requires_finalizer)
-        selective = _selective(*watching, *indexing, *changing, *spawning)
-        return _Regard(
+    def _look_up(self, resource: Resource) -> _ForResource:
+        watching, indexing = self._for(resource, self._watching), self._for(resource, self._indexing)
+        changing, spawning = self._for(resource, self._changing), self._for(resource, self._spawning)
+        guards = tuple(spec for spec in changing.all if spec.requires_finalizer)
+        selective = _selective(*watching.all, *indexing.all, *changing.all, *spawning.all)
+        observing = (*watching.all, *changing.all, *spawning.all)
+        return _ForResource(
             resource,
             Interest(
-                watching=bool(watching),
-                indexing=bool(indexing),
-                changing=bool(changing),
-                spawning=bool(spawning),
+                watching=bool(watching.all),
+                indexing=bool(indexing.all),
+                changing=bool(changing.all),
+                spawning=bool(spawning.all),
                 is_selective=selective is not None,
             ),
+            watching,
+            indexing,
             changing,
-            ids=tuple(dict.fromkeys(spec.id for spec in changing)),
-            is_unique=len({spec.identity for spec in changing}) == len(changing),
+            spawning,
+            changing_ids=tuple(dict.fromkeys(spec.id for spec in changing.all)),
             guards=guards,
-            spawning=spawning,
-            fields=self._watching.fields(resource) | self._changing.fields(resource) | self._spawning.fields(resource),
+            fields=frozenset(spec.field for spec in observing if spec.field is not None),
             may_let_go=any(spec.field is not None or spec.when is not None for spec in guards),
-            is_steady=not any(spec.is_volatile for spec in changing),
+            is_steady=not any(spec.is_volatile for spec in changing.all),
             selective=selective,
-            selective_of_changes=_selective(*changing, *spawning),
+            selective_of_changes=_selective(*changing.all, *spawning.all),
         )
 
-    def _forget_regards(self) -> None:
+    def _for(self, resource: Resource, declared: Iterable[ResourceSpecT]) -> _Specs[ResourceSpecT]:
+        specs = tuple(spec for spec in declared if self._means(spec.selector, resource))
+        return _Specs(
+            specs,
+            is_unfiltered=all(spec.is_unfiltered for spec in specs),
+            is_unique=len({spec.identity for spec in specs}) == len(specs),
+        )
+
+    def _means(self, selector: Selector | None, resource: Resource) -> bool:
+        if selector is None:
+            return True
+        return selector.check(resource) and resource not in self._passed_over.get(selector, ())
+
+    def _forget_resources(self) -> None:
         self.revision += 1
-        self._regards.clear()
+        self._by_resource.clear()
         self._latest = None
 
     def passes_over(self, resource: Resource, obj: Object, *, raw: bool = True) -> bool:
         """Tell whether an object's labels and annotations rule out all handlers but webhooks.
 
-        Without `raw`, those of raw events and indices are not asked. True is certain, False is not: other filters may differ. Only
-        the metadata is decoded, and only where each handler has a criterion for it.
+        Without `raw`, handlers of raw events and indices are left out. True is certain, False is not: other filters may
+        differ. Only the metadata is decoded, and only where each handler has a criterion for it.
         """
-        regard = self._regard(resource)
-        specs = regard.selective if raw else regard.selective_of_changes
+        known = self._of(resource)
+        specs = known.selective if raw else known.selective_of_changes
         if specs is None:
             return False
         metadata = obj.metadata()
@@ -235,11 +283,11 @@ class OperatorRegistry:
         )
 
     def prematch(self, cause: ResourceCause) -> bool:
-        """Tell whether any handler of changes takes interest in the object, whatever has changed now.
+        """Tell whether the object is of interest to any handler of changes, whatever has changed now.
 
-        An object that none does is left alone: no log, no annotation, no diff-base.
+        If it is not, it is left alone: no log, no annotation, no diff-base.
         """
-        return any(prematch(spec, cause) for spec in self._regard(cause.resource).changing)
+        return any(spec.prematch(cause) for spec in self._of(cause.resource).changing.all)
 
     def requires_finalizer(
         self, resource: Resource, cause: ResourceCause, *, excluded: Container[HandlerId] = frozenset()
@@ -248,85 +296,85 @@ class OperatorRegistry:
 
         `excluded` are ids of daemons and timers that have ended by themselves and will not be started again.
         """
-        regard = self._regard(resource)
-        return any(spec.id not in excluded and match(spec, cause) for spec in regard.spawning) or any(
-            prematch(spec, cause) for spec in regard.guards
+        known = self._of(resource)
+        return any(spec.id not in excluded and spec.match(cause) for spec in known.spawning.all) or any(
+            spec.prematch(cause) for spec in known.guards
         )
 
     def may_require_finalizer(self, resource: Resource) -> bool:
         """Whether there are handlers for which the deletion of an object may have to wait, whatever their filters say."""
-        regard = self._regard(resource)
-        return bool(regard.spawning or regard.guards)
+        known = self._of(resource)
+        return bool(known.spawning.all or known.guards)
 
     def may_let_go(self, resource: Resource) -> bool:
-        """Whether an object whose deletion waits for a handler may be none of it once a change is handled.
+        """Whether a handled change can end the need for the finalizer.
 
-        Filters look at both sides of a change: of a field, or of anything in callbacks. Afterwards there is one side only.
+        Filters compare both sides of a change: of a field, or of anything in callbacks. Afterwards there is one side only.
         """
-        return self._regard(resource).may_let_go
+        return self._of(resource).may_let_go
 
     def is_steady(self, resource: Resource) -> bool:
-        """Whether the filters of all handlers of changes say the same as long as labels, annotations and fields are the same."""
-        return self._regard(resource).is_steady
+        """Whether no filter of a handler of changes calls a function: the same object has the same answers."""
+        return self._of(resource).is_steady
 
     def extra_fields(self, resource: Resource) -> frozenset[FieldPath]:
-        """Fields that belong to the essence of the resource's objects because a handler looks at them."""
-        return self._regard(resource).fields
+        """Fields that belong to the essence of the resource's objects because filters of handlers name them."""
+        return self._of(resource).fields
 
     def changing_specs(self, resource: Resource) -> tuple[ChangingSpec, ...]:
-        """All handlers of changes of a resource, duplicates included: whose progress may be found on its objects."""
-        return self._regard(resource).changing
+        """All handlers of changes of a resource, duplicates included."""
+        return self._of(resource).changing.all
 
     def changing_ids(self, resource: Resource) -> tuple[HandlerId, ...]:
         """The ids of all handlers of changes of a resource, each once."""
-        return self._regard(resource).ids
+        return self._of(resource).changing_ids
 
     def spawning_specs(self, resource: Resource) -> tuple[SpawningSpec, ...]:
         """All daemons and timers of a resource, duplicates included."""
-        return self._regard(resource).spawning
+        return self._of(resource).spawning.all
 
     def indexing_specs(self, resource: Resource) -> tuple[IndexingSpec, ...]:
         """All index functions of a resource, duplicates included."""
-        return self._indexing.of(resource)
+        return self._of(resource).indexing.all
 
     def webhooks(self, resource: Resource | None = None) -> tuple[WebhookSpec, ...]:
         """All admission handlers, or those for a resource."""
-        return tuple(self._webhooks) if resource is None else self._webhooks.of(resource)
+        return tuple(
+            spec
+            for spec in self._webhooks
+            if resource is None or spec.selector is None or spec.selector.check(resource)
+        )
 
     def index_ids(self) -> list[HandlerId]:
         """The names of the indices, each once."""
         return list(dict.fromkeys(spec.id for spec in self._indexing))
 
-    # What is to be looked for in the cluster.
+    # What discovery looks for in the cluster.
 
     def selectors(self) -> list[Selector]:
         """The selectors of all handlers of objects but webhooks, each once."""
-        return list(dict.fromkeys(selector for family in self._families() for selector in family.selectors()))
+        return _selectors(self._resource_specs())
 
     def patching_selectors(self) -> list[Selector]:
         """The selectors of the handlers whose progress or finalizer is written to the objects."""
-        return list(dict.fromkeys([*self._changing.selectors(), *self._spawning.selectors()]))
+        return _selectors([*self._changing, *self._spawning])
 
     def webhook_selectors(self) -> list[Selector]:
         """The selectors of the admission handlers, each once."""
-        return self._webhooks.selectors()
+        return _selectors(self._webhooks)
 
     def pass_over(self, passed_over: Mapping[Selector, frozenset[Resource]]) -> None:
-        """Be told which resources selectors by name match and do not mean: there are several of the name in the cluster.
+        """Except resources from selectors by name that match them and do not mean them: several have the name.
 
-        Handlers are not called for what they do not mean, also where other handlers have it watched. Operators that share
-        a registry share this: the last one told counts.
+        Handlers with these selectors are not called for them, also where other handlers have them watched. Operators that
+        share a registry share this: the last call counts.
         """
         if passed_over != self._passed_over:
             self._passed_over = dict(passed_over)
-            self._forget_regards()
-            for family in self._families():
-                family.pass_over(self._passed_over)
+            self._forget_resources()
 
-    def _families(
-        self,
-    ) -> tuple[Family[WatchingSpec] | Family[IndexingSpec] | Family[ChangingSpec] | Family[SpawningSpec], ...]:
-        return (self._watching, self._indexing, self._changing, self._spawning)
+    def _resource_specs(self) -> list[ResourceSpec]:
+        return [*self._watching, *self._indexing, *self._changing, *self._spawning]
 
 
 class SmartOperatorRegistry(OperatorRegistry):
@@ -342,7 +390,7 @@ _default: OperatorRegistry | None = None
 
 
 def get_default_registry() -> OperatorRegistry:
-    """The registry that decorators use when they are given none; made at the first question."""
+    """The registry of decorators without `registry`; made at the first call."""
     global _default  # noqa: PLW0603 (one per process by definition: decorators have no other place)
     if _default is None:
         _default = SmartOperatorRegistry()
@@ -350,9 +398,39 @@ def get_default_registry() -> OperatorRegistry:
 
 
 def set_default_registry(registry: OperatorRegistry) -> None:
-    """Use another registry where decorators are given none, from now on."""
+    """Use another registry for decorators without `registry`, from now on."""
     global _default  # noqa: PLW0603 (as above)
     _default = registry
+
+
+class SubRegistry(msgspec.Struct, eq=False):
+    """The sub-handlers that one run of a handler has declared so far, in that order."""
+
+    parent: HandlerSpec
+    specs: list[ChangingSpec] = msgspec.field(default_factory=list)
+
+    def changing(self, cause: ChangingCause) -> list[ChangingSpec]:
+        """The sub-handlers whose filters the cause fulfils, each once, in the order of declaration."""
+        return deduplicated(spec for spec in self.specs if spec.match(cause))
+
+
+current_subregistry: ContextVar[SubRegistry] = ContextVar("current_subregistry")
+"""Set around each call of a handler of changes; `subhandler` and `register` declare there. Threads get it with their context."""
+
+
+def running_subregistry() -> SubRegistry:
+    """The registry of the change handler that runs in this context.
+
+    Raises LookupError where no handler runs at all, and TypeError in handlers of other kinds.
+    """
+    found = current_subregistry.get(None)
+    if found is not None:
+        return found
+    refusal = LookupError if current_cause.get(None) is None else TypeError
+    raise refusal(
+        "Sub-handlers are only supported for resource-changing handlers. Sub-handlers are declared inside a running handler of create, update, delete, resume or field; none runs here. "
+        "Move the declaration into the handler, or use a decorator of a resource."
+    )
 
 
 def _is_due(spec: ChangingSpec, cause: ChangingCause) -> bool:
@@ -367,6 +445,10 @@ def _selective(*specs: ResourceSpec) -> tuple[ResourceSpec, ...] | None:
     return specs if all(spec.labels or spec.annotations for spec in specs) else None
 
 
+def _selectors(specs: Iterable[ResourceSpec]) -> list[Selector]:
+    return list(dict.fromkeys(spec.selector for spec in specs if spec.selector is not None))
+
+
 def _is_asked(spec: WebhookSpec, review: Review) -> bool:
     if review.webhook is not None and review.webhook != spec.id:
         return False
@@ -374,6 +456,6 @@ def _is_asked(spec: WebhookSpec, review: Review) -> bool:
         return False
     if spec.subresource not in {"*", review.subresource}:
         return False
-    # There is nothing left to mutate in a deletion, so only a handler of nothing else means it.
+    # A deletion leaves nothing to mutate, so only a handler of nothing else means it.
     only_deletions = set(spec.operations or ()) == {"DELETE"}
     return review.operation != "DELETE" or spec.type != "mutating" or only_deletions

@@ -1,7 +1,6 @@
-"""What was declared: one frozen record for each handler, by kind.
+"""Specs: one frozen record for each declared handler, by kind, with its filters.
 
-A spec holds what the decorator was given, already checked. It decides nothing: `filters` says whether it matches, `registry`
-which ones do, execution what becomes of it. Specs are compared by identity.
+A spec holds the checked options of its decorator. Specs are compared by identity.
 """
 
 import functools
@@ -12,24 +11,33 @@ from functools import cached_property
 from types import MethodType
 from typing import Any, Literal, NewType, TypeAlias
 
-from ..causes.causes import Activity, Reason
-from ..causes.fields import FieldPath
+from ..causes.causes import Activity, ChangingCause, Reason, ResourceCause
+from ..causes.fields import FieldPath, resolve
 from ..errors import ErrorsMode
-from .criteria import Criterion, MetaCriterion, MetaFilter, WhenFilterFn, compile_meta
+from .filters import (
+    MISSING,
+    Criterion,
+    MetaCriteria,
+    MetaFilter,
+    WhenFilterFn,
+    compile_meta,
+    match_meta,
+    match_value,
+)
 from .targets import Selector
 
 HandlerId = NewType("HandlerId", str)
-"""The name under which a handler's progress and result are kept; unique among the handlers of a resource, if all is well."""
+"""The name under which a handler's progress and result are kept; should be unique among the handlers of a resource."""
 
 DelayFn: TypeAlias = Callable[..., float]
 """Gives the seconds before a daemon or timer starts; called with the keyword arguments of its handler."""
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-"""What an admission request wants to do with the object."""
+"""The operation of an admission request."""
 
 
 def is_async(fn: Callable[..., Any]) -> bool:
-    """Tell whether calling the function gives a coroutine; partials and wrapped functions are looked through."""
+    """Tell whether calling the function gives a coroutine; partials and wrappers are looked through."""
     while True:
         if inspect.iscoroutinefunction(fn):
             return True
@@ -42,15 +50,15 @@ def is_async(fn: Callable[..., Any]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Spec:
-    """A function, the id it is known by, and how often it may fail. None means the default of its kind."""
+class HandlerSpec:
+    """A function, its id, and how often it may fail. None means the default of its kind."""
 
     id: HandlerId
     fn: Callable[..., Any]
     param: Any = None
     errors: ErrorsMode | None = None
     timeout: float | None = None
-    """Seconds from the first attempt after which no other is begun."""
+    """No attempt begins later than so many seconds after the first one."""
     retries: int | None = None
     """Attempts in total, the first included."""
     backoff: float | None = None
@@ -64,23 +72,23 @@ class Spec:
     @cached_property
     def identity(self) -> tuple[object, ...]:
         """Two specs with the same identity are one handler: the same function under the same id."""
-        # A bound method is made anew each time it is looked up; the method and its object are what stays.
+        # A bound method is a new object at each look-up; its function and its object stay the same.
         fn = self.fn
         return (id(fn.__func__), id(fn.__self__), self.id) if isinstance(fn, MethodType) else (id(fn), self.id)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ActivitySpec(Spec):
-    """A handler of the operator itself: startup, cleanup, login, probe."""
+class ActivitySpec(HandlerSpec):
+    """A handler of the operator itself: startup, cleanup, login, probe, leading, standby."""
 
     activity: Activity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ResourceSpec(Spec):
-    """A handler of objects: of which resource, and of which of its objects.
+class ResourceSpec(HandlerSpec):
+    """A handler of objects: its resource, and its filters.
 
-    The filters are all to be fulfilled; None is no filter. A `field` without `value` asks for the field to be there.
+    All filters must be fulfilled; None is no filter. A `field` without `value` asks for the field to be there.
     """
 
     selector: Selector | None
@@ -98,24 +106,49 @@ class ResourceSpec(Spec):
 
     @property
     def is_volatile(self) -> bool:
-        """Whether the filters may say something else though what they look at stays as it is: they call functions."""
+        """Whether filters call functions: their answers may change although the object does not."""
         criteria = (*(self.labels or {}).values(), *(self.annotations or {}).values(), self.value)
         return self.when is not None or any(callable(criterion) for criterion in criteria)
 
     @cached_property
-    def label_criteria(self) -> tuple[MetaCriterion, ...]:
+    def label_criteria(self) -> MetaCriteria:
         """The label filters, cheapest first."""
         return compile_meta(self.labels)
 
     @cached_property
-    def annotation_criteria(self) -> tuple[MetaCriterion, ...]:
+    def annotation_criteria(self) -> MetaCriteria:
         """The annotation filters, cheapest first."""
         return compile_meta(self.annotations)
+
+    def match(self, cause: ResourceCause) -> bool:
+        """Tell whether a cause fulfils all filters, those on changes included. The resource is not compared."""
+        return self.is_unfiltered or self._match(cause, with_changes=True)
+
+    def prematch(self, cause: ResourceCause) -> bool:
+        """Tell whether the object is of interest to the handler, whatever has or has not changed now.
+
+        `old`, `new` and a required change of the field are left out: an object that no handler prematches is left alone
+        completely, while one that may match after a later change must be remembered now.
+        """
+        return self.is_unfiltered or self._match(cause, with_changes=False)
+
+    def _match(self, cause: ResourceCause, *, with_changes: bool) -> bool:
+        # In Kopf's order: the cheap ones first, `when` last.
+        if self.labels and not match_meta(self.label_criteria, cause.body.metadata.labels, cause):
+            return False
+        if self.annotations and not match_meta(self.annotation_criteria, cause.body.metadata.annotations, cause):
+            return False
+        if self.field is not None and not self._match_field(cause, self.field, with_changes=with_changes):
+            return False
+        return self.when is None or bool(self.when(**cause.kwargs))
+
+    def _match_field(self, cause: ResourceCause, field: FieldPath, *, with_changes: bool) -> bool:
+        return match_value(self.value, resolve(cause.body, field, MISSING), cause)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WatchingSpec(ResourceSpec):
-    """A handler of raw events. It is called once for each event, whatever comes of it."""
+    """A handler of raw events, called once for each event, whether it succeeds or fails."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,17 +161,32 @@ class ChangingSpec(ResourceSpec):
     """A handler of changes, whose progress is kept on the object."""
 
     reason: Reason | None = None
-    """The one reason it runs for; None for any of create, update, delete, resume."""
+    """The only reason it runs for; None for any of create, update, delete, resume."""
     initial: bool = False
     """Only for objects that were there before this process (resume handlers)."""
     deleted: bool = False
-    """An initial handler that runs for objects under deletion too."""
+    """An initial handler that also runs for objects marked for deletion."""
     requires_finalizer: bool = False
     """Deletion waits for this handler (delete handlers that are not optional)."""
     field_needs_change: bool = False
     """The field must differ between old and new."""
     old: Criterion = None
     new: Criterion = None
+
+    def _match_field(self, cause: ResourceCause, field: FieldPath, *, with_changes: bool) -> bool:
+        """Of a change, `value` is compared with both sides."""
+        if not isinstance(cause, ChangingCause):
+            return super()._match_field(cause, field, with_changes=with_changes)
+        old, new = resolve(cause.old, field, MISSING), resolve(cause.new, field, MISSING)
+        if not match_value(self.value, new, cause) and not match_value(self.value, old, cause):
+            return False
+        if not with_changes:
+            return True
+        if self.field_needs_change and old == new:
+            return False
+        return (self.old is None or match_value(self.old, old, cause)) and (
+            self.new is None or match_value(self.new, new, cause)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,7 +201,7 @@ class DaemonSpec(ResourceSpec):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimerSpec(ResourceSpec):
-    """A function that is called again and again for as long as its object exists and matches. Times are seconds."""
+    """A function that is called at intervals for as long as its object exists and matches. Times are seconds."""
 
     initial_delay: float | DelayFn | None = None
     interval: float | None = None
@@ -163,7 +211,7 @@ class TimerSpec(ResourceSpec):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WebhookSpec(ResourceSpec):
-    """A function that is asked before a change is stored."""
+    """A function that is called before a change is stored."""
 
     type: Literal["validating", "mutating"]
     operations: Collection[Operation] | None = None
@@ -174,4 +222,4 @@ class WebhookSpec(ResourceSpec):
 
 
 SpawningSpec: TypeAlias = DaemonSpec | TimerSpec
-"""A handler that has a life of its own beside the changes of its object; it always needs the finalizer."""
+"""A daemon or a timer: it runs beside the changes of its object, and always needs the finalizer."""

@@ -204,7 +204,7 @@ class ObjectKey(str):
         return self
 
 
-class Place(msgspec.Struct):
+class CachedObject(msgspec.Struct):
     """Where one object lives for the process: its key in the informer's copy, own writes included."""
 
     informer: Informer

@@ -10,11 +10,39 @@ from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
-from ..causes.memos import Memo
 from ..causes.patch import Patch, compose
 from ..causes.views import BodyEssence
 from ..execution.progression import Progress
 from ..storage.baseline import Known
+
+
+class Memo(dict[str, Any]):
+    """A dict whose keys are attributes too, those aside that are methods of dict.
+
+    An object's memo starts as a shallow copy of the operator's memo. An absent attribute raises AttributeError, an absent
+    key KeyError.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(
+                f"The memo has no {name!r}; it has: {', '.join(map(repr, self)) or 'nothing'}."
+            ) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        try:
+            del self[name]
+        except KeyError:
+            raise AttributeError(f"The memo has no {name!r} to delete.") from None
+
+    def __copy__(self) -> "Memo":
+        return type(self)(self)
+
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """No states, no records: one for all objects, since there is a memory for each of them."""

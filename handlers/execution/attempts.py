@@ -14,10 +14,9 @@ from ...controller.leader.lease_guard import Left, TenureOverError, only_while_h
 from ...runtime import clock
 from ...runtime.log_context import log_context
 from ...runtime.watchdog import Blame
-from ..causes.causes import Activity, ActivityCause, Cause, IndexingCause, ResourceCause
-from ..causes.current import current_cause
-from ..causes.plain import Unwritable, make_plain
-from ..declaration.specs import Spec
+from ..causes.causes import Activity, ActivityCause, Cause, IndexingCause, ResourceCause, current_cause
+from ..causes.patch import Unwritable, make_plain
+from ..declaration.specs import HandlerSpec
 from ..errors import ErrorsMode
 from ..settings import OperatorSettings
 from . import outcomes, statistics
@@ -36,14 +35,14 @@ class Call(msgspec.Struct, eq=False):
     `root` is the handler that a sub-handler is below of, at whatever level.
     """
 
-    spec: Spec
+    spec: HandlerSpec
     cause: Cause
     progress: Progress
     default_errors: ErrorsMode = ErrorsMode.TEMPORARY
     extra: Mapping[str, Any] | None = None
     executor: Executor | None = None
     writes: PossibleWrites | None = None
-    root: Spec | None = None
+    root: HandlerSpec | None = None
 
 
 async def attempt(
@@ -133,7 +132,7 @@ def _called(call: Call, given: Mapping[str, Any]) -> Awaitable[Any]:
     return call.spec.fn(**given) if call.writes is None else _watched(call.spec, given, call.writes)
 
 
-async def _watched(spec: Spec, given: Mapping[str, Any], writes: PossibleWrites) -> Any:
+async def _watched(spec: HandlerSpec, given: Mapping[str, Any], writes: PossibleWrites) -> Any:
     writes.begin()
     try:
         return await spec.fn(**given)

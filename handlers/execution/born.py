@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from contextvars import Context
 from typing import Any
 
-from ..causes.causes import Activity, ActivityCause, Cause, ChangingCause, DaemonCause, WatchingCause
-from ..causes.current import current_cause
+from ..causes.causes import Activity, ActivityCause, Cause, ChangingCause, DaemonCause, WatchingCause, current_cause
 
 _OURS = __name__.partition(".")[0]
 

@@ -7,11 +7,11 @@ import msgspec
 
 from ...runtime.log_context import LogContext, next_number, unique_name
 from ..causes.causes import ActivityCause, Cause, ChangingCause, IndexingCause, ResourceCause, WatchingCause
-from ..declaration.specs import DaemonSpec, Spec, TimerSpec
+from ..declaration.specs import DaemonSpec, HandlerSpec, TimerSpec
 from ..loggers import reference
 
 _KINDS: Final[tuple[tuple[type[Cause], str], ...]] = ((WatchingCause, "event"), (IndexingCause, "index"))
-_TASKS: Final[tuple[tuple[type[Spec], str], ...]] = ((DaemonSpec, "daemon"), (TimerSpec, "timer"))
+_TASKS: Final[tuple[tuple[type[HandlerSpec], str], ...]] = ((DaemonSpec, "daemon"), (TimerSpec, "timer"))
 
 
 class Doing(msgspec.Struct, eq=False):
@@ -19,7 +19,7 @@ class Doing(msgspec.Struct, eq=False):
 
     cause: Cause
     outer: LogContext | None
-    spec: Spec | None = None
+    spec: HandlerSpec | None = None
     retries: int = 0
     number: int = msgspec.field(default_factory=next_number)
 
@@ -35,7 +35,7 @@ class Doing(msgspec.Struct, eq=False):
         return told
 
 
-def word(cause: Cause, spec: Spec | None = None) -> str:
+def word(cause: Cause, spec: HandlerSpec | None = None) -> str:
     """What a cause is called: create, update, delete, resume; event, index, daemon, timer; startup, cleanup and so on."""
     if isinstance(cause, ChangingCause):
         return cause.reason.value

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..declaration.specs import ActivitySpec, DaemonSpec, IndexingSpec, Spec, TimerSpec, WebhookSpec
+from ..declaration.specs import ActivitySpec, DaemonSpec, HandlerSpec, IndexingSpec, TimerSpec, WebhookSpec
 from ..errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError, PermanentError, TemporaryError
 
 LONGEST_DELAY: Final = 1e10
@@ -64,7 +64,7 @@ class Attempt:
     default_backoff: float = 60
 
 
-_LABELS: tuple[tuple[type[Spec], str], ...] = (
+_LABELS: tuple[tuple[type[HandlerSpec], str], ...] = (
     (ActivitySpec, "Activity"),
     (DaemonSpec, "Daemon"),
     (TimerSpec, "Timer"),
@@ -73,13 +73,13 @@ _LABELS: tuple[tuple[type[Spec], str], ...] = (
 )
 
 
-def label(spec: Spec) -> str:
+def label(spec: HandlerSpec) -> str:
     """Name a handler in a log line: `Handler 'id'`, `Activity 'id'`, `Daemon 'id'` and so on (Kopf's wording)."""
     kind = next((text for cls, text in _LABELS if isinstance(spec, cls)), "Handler")
     return f"{kind} {str(spec.id)!r}"
 
 
-def refuse(spec: Spec, attempt: Attempt) -> Verdict | None:
+def refuse(spec: HandlerSpec, attempt: Attempt) -> Verdict | None:
     """Say whether the handler may not even be called: its time or its attempts are used up. None: call it."""
     if spec.timeout is not None and attempt.runtime >= spec.timeout:
         text = f"{label(spec)} has timed out after {timedelta(seconds=attempt.runtime)}."
@@ -90,7 +90,7 @@ def refuse(spec: Spec, attempt: Attempt) -> Verdict | None:
     return None
 
 
-def fail(spec: Spec, exc: Exception, attempt: Attempt, subrefs: Collection[str] = ()) -> Verdict:
+def fail(spec: HandlerSpec, exc: Exception, attempt: Attempt, subrefs: Collection[str] = ()) -> Verdict:
     """Judge an attempt that raised."""
     name, what = label(spec), str(exc) or repr(exc)
     if isinstance(exc, UnfinishedSubhandlers):
@@ -146,7 +146,9 @@ def _dated(attempt: Attempt, own: tuple[str, Any] | None, what: str) -> tuple[fl
     return seconds if isinstance(seconds, (int, float)) else float(seconds), what
 
 
-def _retry(spec: Spec, attempt: Attempt, again: Outcome, texts: tuple[str, str, str], *, traceback: bool) -> Verdict:
+def _retry(
+    spec: HandlerSpec, attempt: Attempt, again: Outcome, texts: tuple[str, str, str], *, traceback: bool
+) -> Verdict:
     """Try again after the delay, unless the next attempt would be refused: then fail now (look-ahead)."""
     retried, timeout, exceed = texts
     if spec.timeout is not None and attempt.runtime + (again.delay or 0) >= spec.timeout:

@@ -13,8 +13,8 @@ from ...runtime.metrics import MetricFamily, Sample, Tally
 from ..declaration.specs import (
     ActivitySpec,
     DaemonSpec,
+    HandlerSpec,
     IndexingSpec,
-    Spec,
     TimerSpec,
     WatchingSpec,
     WebhookSpec,
@@ -37,7 +37,7 @@ FAMILIES = (CALLS, SECONDS, RUNNING, *POOL_FAMILIES)
 BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
 OUTCOMES = ("succeeded", "retried", "failed", "ignored", "waiting", "cancelled")
 
-_KINDS: tuple[tuple[type[Spec], str], ...] = (
+_KINDS: tuple[tuple[type[HandlerSpec], str], ...] = (
     (ActivitySpec, "activity"),
     (DaemonSpec, "daemon"),
     (TimerSpec, "timer"),
@@ -78,11 +78,11 @@ class Statistics:
         self.threads = Pool("daemons")
         self._handlers: dict[tuple[str, str], HandlerCounts] = {}
         # Of the handlers that are there for as long as the operator is; of others; and of what is below one of them.
-        self._expected: dict[Spec, HandlerCounts] = {}
-        self._by_spec: WeakKeyDictionary[Spec, HandlerCounts] = WeakKeyDictionary()
-        self._below: WeakKeyDictionary[Spec, HandlerCounts] = WeakKeyDictionary()
+        self._expected: dict[HandlerSpec, HandlerCounts] = {}
+        self._by_spec: WeakKeyDictionary[HandlerSpec, HandlerCounts] = WeakKeyDictionary()
+        self._below: WeakKeyDictionary[HandlerSpec, HandlerCounts] = WeakKeyDictionary()
 
-    def of(self, spec: Spec, root: Spec | None = None) -> HandlerCounts:
+    def of(self, spec: HandlerSpec, root: HandlerSpec | None = None) -> HandlerCounts:
         """The counts of a handler; of a sub-handler those that all below one handler (`root`) share, since their ids may come from objects."""
         if root is not None:
             below = self._below.get(root)
@@ -94,7 +94,7 @@ class Statistics:
             counts = self._by_spec[spec] = self._find(spec)
         return counts
 
-    def _find(self, spec: Spec) -> HandlerCounts:
+    def _find(self, spec: HandlerSpec) -> HandlerCounts:
         # Two handlers of one kind and id are one in the records, the log, and here.
         return self._labelled((str(spec.id), next((kind for cls, kind in _KINDS if isinstance(spec, cls)), "change")))
 
@@ -104,7 +104,7 @@ class Statistics:
             counts = self._handlers[labels] = HandlerCounts(labels)
         return counts
 
-    def expect(self, specs: Iterable[Spec]) -> None:
+    def expect(self, specs: Iterable[HandlerSpec]) -> None:
         """Show these handlers from now on, before they are called for the first time: a rate needs a zero to begin with."""
         for spec in specs:
             self._expected[spec] = self._find(spec)

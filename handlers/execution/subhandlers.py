@@ -12,11 +12,9 @@ from ...runtime import clock
 from ..causes.causes import ChangingCause
 from ..causes.patch import Patch, compose
 from ..causes.views import Body
-from ..declaration.declaring import Kind, declare_subhandler
-from ..declaration.options import RegisterOptions
-from ..declaration.registry import OperatorRegistry
+from ..declaration.declaring import Kind, RegisterOptions, declare_subhandler
+from ..declaration.registry import OperatorRegistry, SubRegistry, current_subregistry
 from ..declaration.specs import ChangingSpec
-from ..declaration.subregistry import SubRegistry, current_subregistry
 from .outcomes import Outcome, UnfinishedSubhandlers
 from .possible_writes import PossibleWrites
 from .progression import Progression

@@ -1,7 +1,7 @@
-"""Hold the raw events of one object until its worker takes them, in order and bounded.
+"""The raw events of one object wait here for the object's worker, in order and bounded.
 
-Raw event handlers are promised each event of the wire. When a backlog overflows, consecutive MODIFIED events of one
-object collapse into the last of them; ADDED, DELETED and listed objects stay.
+Raw event handlers are promised each event of the wire. When a buffer is full, consecutive MODIFIED events of one object
+collapse into the last of them; ADDED, DELETED and listed objects stay.
 """
 
 import msgspec
@@ -11,7 +11,7 @@ from ...informers.deltas import Delta
 LIMIT = 256
 
 
-class Backlog(msgspec.Struct, eq=False):
+class EventBuffer(msgspec.Struct, eq=False):
     """The waiting events of one key. `collapsed` counts the events that were dropped in favour of a later one.
 
     Events can be looked at before they are taken; `ahead` is how many of the oldest have been.
@@ -20,13 +20,13 @@ class Backlog(msgspec.Struct, eq=False):
     ahead: int = 0
     collapsed: int = 0
     deltas: list[Delta] = msgspec.field(default_factory=list)
-    """What waits, the oldest first. Not to be changed."""
+    """The waiting events, the oldest first. Not to be changed."""
 
     def __len__(self) -> int:
         return len(self.deltas)
 
     def add(self, delta: Delta) -> bool:
-        """Take an event; False when an earlier one was dropped for it."""
+        """Add an event; False when an earlier one was dropped for it."""
         full = len(self.deltas) >= LIMIT
         if full and _is_modified(delta) and _is_modified(self.deltas[-1]):
             last = self.deltas[-1]
@@ -39,7 +39,7 @@ class Backlog(msgspec.Struct, eq=False):
         return True
 
     def take(self) -> Delta:
-        """Give the oldest event. Raises IndexError when there is none."""
+        """Remove and return the oldest event. Raises IndexError when there is none."""
         delta = self.deltas.pop(0)
         if self.ahead:
             self.ahead -= 1
@@ -50,14 +50,14 @@ class Backlog(msgspec.Struct, eq=False):
         return self.deltas[0] if self.deltas else None
 
     def drain(self) -> tuple[list[Delta], list[Delta]]:
-        """Empty it: gives the events that were looked at, and those that were not."""
+        """Empty the buffer; returns the events that were looked at, and those that were not."""
         deltas, ahead = list(self.deltas), self.ahead
         self.deltas.clear()
         self.ahead = 0
         return deltas[:ahead], deltas[ahead:]
 
     def look_ahead(self) -> Delta | None:
-        """Give the oldest event that was not looked at yet, and leave it where it is; None when there is none."""
+        """The oldest event that was not looked at yet, which stays; None when there is none."""
         if self.ahead == len(self.deltas):
             return None
         self.ahead += 1

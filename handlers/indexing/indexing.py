@@ -1,14 +1,19 @@
-"""Keep the indices filled: call the index functions for each event of an object, and put what they give where handlers see it.
+"""Call the index functions for each event of an object, and keep their results in the indices.
 
-What becomes of each outcome stands in `indices.Indices`. Failures are remembered in the process only, by uid: a function that
-failed for good is never called for the object again; one that is to be retried is left alone until its delay is over, and
-called again then, or with the first event after that.
+The effect of each outcome on an index is stated at `indices.Indices`. Failures are remembered in the process only, by uid: a
+function that failed for good is never called for the object again; one that is to be retried is called when its delay is
+over, or with the first event after that. While the operator may not act, `StandbyIndexing` keeps the indices filled.
 """
 
-from collections.abc import Container
+import asyncio
+from collections.abc import AsyncIterator, Callable, Container, Hashable
+from contextlib import asynccontextmanager
+from typing import Generic, Protocol, TypeVar
 
 from ...client.objects import Object
 from ...client.resources import Resource
+from ...controller.kernel.controller import Controller
+from ...controller.kernel.result import Result
 from ...informers.deltas import Delta, DeltaKind
 from ...runtime import clock
 from ..causes.causes import IndexingCause
@@ -20,6 +25,8 @@ from ..errors import ErrorsMode
 from ..execution.attempts import Call, attempt
 from ..execution.progression import SHORTEST, Progress
 from ..loggers import TerseObjectLogger
+from .barrier import IndexBarrier
+from .event_buffer import EventBuffer
 
 
 class Indexing:
@@ -27,20 +34,20 @@ class Indexing:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        # By uid; objects whose functions have never failed, or have succeeded since, have none.
+        # By uid; objects whose functions have never failed, or have succeeded since, are not here.
         self._failed: dict[str, dict[HandlerId, Progress]] = {}
 
     @property
     def failing(self) -> int:
-        """How many objects have an index function that has failed last."""
+        """For how many objects the last call of an index function has failed."""
         return len(self._failed)
 
     async def take(self, delta: Delta, resource: Resource) -> None:
-        """Index an object as an event shows it, or remove it when it is gone. Raises what callbacks in filters raise."""
+        """Index the object of an event, or remove it when it is gone. Raises the errors of callbacks of filters."""
         if delta.kind is DeltaKind.DELETED:
             self.forget(delta.object)
         else:
-            await self._index(delta.object, resource, listed=delta.wire_type is None)
+            await self._index(delta.object, resource)
 
     async def retry(self, obj: Object, resource: Resource) -> float | None:
         """Call the functions whose delay is over; gives the seconds until the next one's is, None when none waits."""
@@ -54,7 +61,7 @@ class Indexing:
             await self._index(obj, resource, only=due)
         now = clock.now()
         delays = [progress.delayed for progress in self._failed.get(obj.identity, {}).values()]
-        # Without a delay it is the next event's turn: at once would be for ever and ever.
+        # A retry without a delay waits for the next event: at once, it would be repeated without end.
         waits = [(when - now).total_seconds() for when in delays if when is not None and when > now]
         return max(SHORTEST, min(waits)) if waits else None
 
@@ -67,18 +74,16 @@ class Indexing:
         self._env.indices.discard(obj.identity)
         self._failed.pop(obj.identity, None)
 
-    async def _index(
-        self, obj: Object, resource: Resource, *, listed: bool = False, only: Container[HandlerId] | None = None
-    ) -> None:
+    async def _index(self, obj: Object, resource: Resource, *, only: Container[HandlerId] | None = None) -> None:
         registry, indices = self._env.registry, self._env.indices
-        cause = self._cause(obj, resource, listed=listed)
+        cause = self._cause(obj, resource)
         matching = registry.indexing(cause)
         for unmatched in {spec.id for spec in registry.indexing_specs(resource)} - {spec.id for spec in matching}:
             indices.discard(obj.identity, unmatched)
         wanted = [spec for spec in matching if only is None or spec.id in only]
         for number, spec in enumerate(wanted):
             if number:
-                # Nested values are real dicts: each function gets its own, so that no mutation reaches a neighbour.
+                # Nested values are real dicts: each function gets its own, so that a mutation reaches no other function.
                 cause = self._cause(obj, resource)
             await self._call(spec, cause, obj.identity)
 
@@ -98,7 +103,7 @@ class Indexing:
         self._env.indices.discard(uid, spec.id)
         self._failed.setdefault(uid, failed)[spec.id] = progress.after(outcome, clock.now())
 
-    def _cause(self, obj: Object, resource: Resource, *, listed: bool = False) -> IndexingCause:
+    def _cause(self, obj: Object, resource: Resource) -> IndexingCause:
         env, body = self._env, Body(obj.body())
         return IndexingCause(
             logger=TerseObjectLogger(body=body, settings=env.settings),
@@ -109,3 +114,123 @@ class Indexing:
             body=body,
             size=len(obj.raw),
         )
+
+
+class KeyedLock:
+    """A lock for each key in use; nothing is kept for the others. Belongs to one loop."""
+
+    def __init__(self) -> None:
+        # With the number of tasks that hold it or wait for it.
+        self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    @asynccontextmanager
+    async def of(self, key: Hashable) -> AsyncIterator[None]:
+        """Wait for the lock of a key, in the order of asking, and hold it while inside. Not to be nested for one key."""
+        lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks[key]
+            if users == 1:
+                del self._locks[key]
+            else:
+                self._locks[key] = lock, users - 1
+
+
+class Keyed(Protocol):
+    """A key that knows the resource of its object."""
+
+    @property
+    def resource(self) -> Resource:
+        """The resource."""
+
+    def __hash__(self) -> int:
+        """Keys are hashable."""
+
+
+K = TypeVar("K", bound=Keyed)
+
+
+class StandbyIndexing(Generic[K]):
+    """Indexes objects while the operator may not act, so that the indices are complete when it may.
+
+    Objects are indexed beside the attempts, one at a time for each key, and never during an attempt of the same key.
+    `latest` finds an object; `part` is called with those that are gone. The reconciler starts and stops the controller.
+    """
+
+    def __init__(
+        self,
+        indexing: Indexing,
+        barrier: IndexBarrier[K],
+        latest: Callable[[K], Object | None],
+        part: Callable[[Object], None],
+    ) -> None:
+        self._indexing = indexing
+        self._barrier = barrier
+        self._latest = latest
+        self._part = part
+        self._buffers: dict[K, EventBuffer] = {}
+        self._locks = KeyedLock()
+        self.controller: Controller[K] = Controller("indices", lambda key, _: self._work(key), concurrency=None)
+
+    def take(self, key: K, delta: Delta) -> None:
+        """Index the object of an event soon."""
+        self._buffers.setdefault(key, EventBuffer()).add(delta)
+        self.controller.queue.add(key)
+
+    def retry(self, key: K) -> None:
+        """Call the object's functions again when their delays are over."""
+        self.controller.queue.add(key)
+
+    def drop(self, is_gone: Callable[[K], bool]) -> None:
+        """Forget keys that are not served any more."""
+        for key in filter(is_gone, list(self._buffers)):
+            del self._buffers[key]
+
+    @asynccontextmanager
+    async def turn(self, key: K) -> AsyncIterator[None]:
+        """Hold back indexing of a key while an attempt of it runs inside; waiting events are indexed before.
+
+        When the attempt is cancelled, the object is indexed anew as it is: how many of its events were indexed is unknown.
+        """
+        async with self._locks.of(key):
+            await self._catch_up(key)
+            try:
+                yield
+            except asyncio.CancelledError:
+                if (obj := self._latest(key)) is not None:
+                    self.take(key, Delta(DeltaKind.UPDATED, obj, None, initial=False, wire_type=None))
+                raise
+
+    async def _work(self, key: K) -> Result | None:
+        async with self._locks.of(key):
+            await self._catch_up(key)
+            obj = self._latest(key)
+            delay = None if obj is None else await self._indexing.retry(obj, key.resource)
+        return None if delay is None else Result(requeue_after=delay)
+
+    async def _catch_up(self, key: K) -> None:
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            return
+        try:
+            # An event is taken out when it is indexed, not before: a cancellation must lose nothing.
+            while (delta := buffer.first()) is not None:
+                await self._indexing.take(delta, key.resource)
+                buffer.take()
+                if delta.kind is DeltaKind.DELETED:
+                    self._part(delta.object)
+        except Exception:
+            buffer.take()
+            raise
+        finally:
+            if len(buffer):
+                self.controller.queue.add(key)
+            elif self._buffers.get(key) is buffer:
+                del self._buffers[key]
+                self._barrier.indexed(key)

@@ -11,8 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final
 
-from ..causes.causes import ResourceCause
-from ..causes.current import current_cause
+from ..causes.causes import ResourceCause, current_cause
 from ..causes.fields import FieldSpec, parse_field
 from ..causes.views import Body, ObjectReference, OwnerReference
 from .object_adapters import Foreign, Manifest, each, field_of, read

@@ -8,7 +8,7 @@ probe handlers, threads and tasks of the program's own) they raise LookupError.
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,12 +17,44 @@ from typing import Any, TypeAlias
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
 from ...controller.events.correlator import Way
-from ...controller.events.event import Post, Reporter
+from ...controller.events.event import REFERENCE, Post, Reporter
 from ...controller.events.recorder import Recorder
-from ..causes.causes import ActivityCause
-from ..causes.current import current_cause
+from ..causes.causes import ActivityCause, current_cause
 from ..settings import OperatorSettings
-from .posts import describe_error, posts_about, type_of_level
+from .object_adapters import each
+
+_PATHS = {key: (key,) if key in {"apiVersion", "kind"} else ("metadata", key) for key in REFERENCE}
+_LEVELS = (
+    (logging.CRITICAL, "Fatal"),
+    (logging.ERROR, "Error"),
+    (logging.WARNING, "Warning"),
+    (logging.INFO, "Normal"),
+)
+
+
+def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[Post]:
+    """The posts about one object or all in an iterable, however deep, those about Events left out.
+
+    Objects are views or dicts, pykube objects, or models of the kubernetes clients; TypeError for anything else.
+    """
+    for manifest in each(objs, writable=False):
+        found = {key: manifest.get(path) for key, path in _PATHS.items()}
+        post = Post({key: value for key, value in found.items() if value}, type, reason, message)
+        if not post.is_about_event:
+            yield post
+
+
+def describe_error(exc: BaseException | None, reason: str = "", message: str = "") -> tuple[str, str]:
+    """The reason and the message of a post about an error: its class, and its text after the message."""
+    if exc is None:
+        return reason, str(message)
+    return reason or type(exc).__name__, f"{message} {exc}" if message else str(exc)
+
+
+def type_of_level(level: int) -> str:
+    """The type of a post that was a log message: Debug, Normal, Warning, Error or Fatal."""
+    return next((word for limit, word in _LEVELS if level >= limit), "Debug")
+
 
 SIMILAR = 10
 """So many different messages of one reason about one object within 10 minutes are combined (client-go's number)."""

@@ -13,7 +13,7 @@ from ...informers.informer import Informer
 from ...runtime import clock
 from ..causes.views import Body
 from ..cycle.reconciler import ObjectKey, ObjectReconciler
-from ..daemons.base import Companion
+from ..daemons.daemons import Spawned
 from ..daemons.timers import Timer
 from ..environment.memories import Memory
 from ..execution.progression import Progress, from_record
@@ -113,7 +113,7 @@ class Explainer:
             events=0 if backlog is None else len(backlog),
             informer=str(informer.state),
             **({} if obj is None else of_object(obj, informer)),
-            handlers=[] if obj is None else [*self._changing(obj, informer.resource, memory), *self._companions(obj)],
+            handlers=[] if obj is None else [*self._changing(obj, informer.resource, memory), *self._daemons(obj)],
         )
 
     def _find(self, text: str) -> tuple[ObjectKey, Informer]:
@@ -161,19 +161,19 @@ class Explainer:
             next_in = None if progress.finished else max(0.0, ((progress.delayed or now) - now).total_seconds())
             yield _with_progress(HandlerExplanation(handler_id, "change", state, next_in=next_in), progress)
 
-    def _companions(self, obj: Object) -> Iterable[HandlerExplanation]:
-        host = self.reconciler.background._hosts.get(obj.identity)
+    def _daemons(self, obj: Object) -> Iterable[HandlerExplanation]:
+        known = self.reconciler.background._objects.get(obj.identity)
         loop_time = asyncio.get_running_loop().time()
-        for companion in () if host is None else host.companions.values():
-            due = companion.due if isinstance(companion, Timer) else None
+        for one in () if known is None else known.spawned.values():
+            due = one.due if isinstance(one, Timer) else None
             told = HandlerExplanation(
-                str(companion.spec.id),
-                "timer" if isinstance(companion, Timer) else "daemon",
-                _companion_state(companion),
+                str(one.spec.id),
+                "timer" if isinstance(one, Timer) else "daemon",
+                _daemon_state(one),
                 next_in=None if due is None else max(0.0, due - loop_time),
             )
-            yield told if companion.progress is None else _with_progress(told, companion.progress)
-        for exited in () if host is None else sorted(host.exited):
+            yield told if one.progress is None else _with_progress(told, one.progress)
+        for exited in () if known is None else sorted(known.exited):
             yield HandlerExplanation(str(exited), "daemon", "ended by itself")
 
 
@@ -182,10 +182,10 @@ def _with_progress(told: HandlerExplanation, progress: Progress) -> HandlerExpla
     return replace(told, attempts=progress.retries, last_error=progress.message, started_ago=ago)
 
 
-def _companion_state(companion: Companion[Any]) -> str:
-    if companion.stopper.is_set():
-        return "abandoned" if companion.abandoned else "ending"
-    return "running" if companion.running else "waiting"
+def _daemon_state(one: Spawned[Any]) -> str:
+    if one.stopper.is_set():
+        return "abandoned" if one.abandoned else "ending"
+    return "running" if one.running else "waiting"
 
 
 def _names(resource: Resource) -> set[str]:

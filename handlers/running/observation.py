@@ -19,8 +19,8 @@ from ...informers.reader import Reader
 from ...informers.subscription import Subscription
 from ...runtime.tasks import Tasks
 from ..cycle.reconciler import ObjectKey, ObjectReconciler
+from ..declaration.filters import narrow_labels
 from ..declaration.namespaces import NamespacePattern
-from ..declaration.narrowing import narrow_labels
 from ..declaration.registry import OperatorRegistry
 from ..declaration.survey import Survey, survey
 from ..settings import WatchingSettings
@@ -198,7 +198,9 @@ class Observation:
         logger.debug("Starting the watch-stream for %r %s.", resource, _where(namespace))
         watching, interest = self.watching, self.registry.handles(resource)
         labels = set(watching.label_selectors.collect(resource))
-        if interest.is_only_indexed and (narrow := narrow_labels(self.registry.indexing_specs(resource))):
+        if interest.is_only_indexed and (
+            narrow := narrow_labels(spec.label_criteria for spec in self.registry.indexing_specs(resource))
+        ):
             labels.add(narrow)
         informer = self.factory.informer(
             resource,

@@ -22,22 +22,22 @@ from ...informers.factory import SharedInformerFactory
 from ...informers.transform import drop_managed_fields
 from ...runtime.tasks import Tasks, alone
 from ..causes.causes import Activity
-from ..causes.memos import Memo
 from ..cycle.reconciler import ObjectKey, ObjectReconciler
 from ..declaration.registry import get_default_registry
 from ..declaration.survey import Survey
 from ..environment.environment import Environment, Lifecycle
+from ..environment.memories import Memo
 from ..execution.activities import Stage
 from ..execution.lifecycles import get_default_lifecycle
 from ..indices import Indices
 from ..kopf.client_libraries import introduce
-from ..kopf.flags import Flag, raise_flag
-from ..kopf.login import LoginSource
+from ..kopf.connections import LoginSource
 from ..kopf.posting import posting
 from .authority import Authority
 from .declared import Cluster, Controllers, declared
 from .diagnostics import Diagnostics, Engine
 from .electing import Candidacy, candidate
+from .flags import Flag, raise_flag
 from .observation import Observation, Scope
 from .options import Options, check_options, served_namespaces, settings_with
 from .peers import peers_of

@@ -9,8 +9,8 @@ from ..declaration.namespaces import NamespacePattern
 from ..declaration.registry import OperatorRegistry
 from ..declaration.survey import Survey
 from ..environment.environment import Lifecycle
-from ..kopf.flags import Flag, check_flag
 from ..settings import OperatorSettings
+from .flags import Flag, check_flag
 
 
 class Options(TypedDict, total=False):

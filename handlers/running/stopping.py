@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ...runtime.signals import caught
-from ..kopf.flags import Flag, wait_flag
+from .flags import Flag, wait_flag
 
 logger = logging.getLogger("ctl.handlers.running.operator")
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ctl.handlers.causes.causes import Cause
-from ctl.handlers.causes.current import current_cause
+from ctl.handlers.causes.causes import Cause, current_cause
 
 
 @contextmanager

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.indexing.barrier import Barrier
+from ctl.handlers.indexing.barrier import IndexBarrier
 
 
-def barrier(*, needed: bool = True) -> tuple[Barrier[str], list[str]]:
+def barrier(*, needed: bool = True) -> tuple[IndexBarrier[str], list[str]]:
     woken: list[str] = []
-    return Barrier(woken.append, needed=needed), woken
+    return IndexBarrier(woken.append, needed=needed), woken
 
 
-def opened(found: Barrier[str]) -> bool:
+def opened(found: IndexBarrier[str]) -> bool:
     return found.is_open
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctl.client.objects import Object
-from ctl.handlers.indexing.event_buffer import LIMIT, Backlog
+from ctl.handlers.indexing.event_buffer import LIMIT, EventBuffer
 from ctl.informers.deltas import Delta, DeltaKind
 
 
@@ -13,13 +13,13 @@ def delta(version: int, wire_type: str | None = "MODIFIED", uid: str = "u") -> D
     return Delta(kind, Object.from_raw(raw.encode()), None, False, wire_type)
 
 
-def versions(backlog: Backlog) -> list[str]:
+def versions(backlog: EventBuffer) -> list[str]:
     """Take everything."""
     return [backlog.take().object.resource_version for _ in range(len(backlog))]
 
 
 def test_events_are_taken_in_order() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     for version in range(5):
         assert backlog.add(delta(version))
     assert versions(backlog) == ["0", "1", "2", "3", "4"]
@@ -28,7 +28,7 @@ def test_events_are_taken_in_order() -> None:
 
 
 def test_what_was_looked_at_is_known_when_it_is_taken() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     first, second, third = (delta(version) for version in range(3))
     backlog.add(first)
     assert backlog.look_ahead() is first
@@ -45,7 +45,7 @@ def test_what_was_looked_at_is_known_when_it_is_taken() -> None:
 
 
 def test_too_many_modifications_collapse_into_the_last() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     for version in range(LIMIT + 10):
         backlog.add(delta(version))
     assert (len(backlog), backlog.collapsed) == (LIMIT, 10)
@@ -53,7 +53,7 @@ def test_too_many_modifications_collapse_into_the_last() -> None:
 
 
 def test_what_takes_the_place_of_an_event_is_to_be_looked_at() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     for version in range(LIMIT):
         backlog.add(delta(version))
         backlog.look_ahead()
@@ -63,7 +63,7 @@ def test_what_takes_the_place_of_an_event_is_to_be_looked_at() -> None:
 
 
 def test_additions_deletions_and_other_objects_stay() -> None:
-    backlog = Backlog()
+    backlog = EventBuffer()
     for version in range(LIMIT):
         backlog.add(delta(version))
     assert backlog.add(delta(1000, "DELETED"))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.causes.memos import Memo
 from ctl.handlers.causes.views import Body
+from ctl.handlers.environment.memories import Memo
 from ctl.handlers.indices import Index, Indices, Store
 
 

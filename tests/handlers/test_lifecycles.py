@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.handlers.declaration.specs import HandlerId, Spec
+from ctl.handlers.declaration.specs import HandlerId, HandlerSpec
 from ctl.handlers.execution import lifecycles
 
 from .world import KEX, Calls, World
@@ -20,7 +20,7 @@ class State:
 def fn(**_: Any) -> None: ...
 
 
-SPECS = [Spec(id=HandlerId(name), fn=fn) for name in ("a", "b", "c")]
+SPECS = [HandlerSpec(id=HandlerId(name), fn=fn) for name in ("a", "b", "c")]
 
 
 def states(*retries: int) -> Mapping[Any, State]:

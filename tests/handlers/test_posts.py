@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ctl.controller.events.event import LONGEST_MESSAGE, Post, Reporter, build_event, cut_message
 from ctl.handlers.causes.views import Body
-from ctl.handlers.kopf.posts import describe_error, posts_about, type_of_level
+from ctl.handlers.kopf.posting import describe_error, posts_about, type_of_level
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RAW = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}}

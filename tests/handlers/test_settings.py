@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ctl.client.resources import Resource
-from ctl.handlers.declaration.mappings import SelectorMapping
+from ctl.handlers.declaration.targets import SelectorMapping
 from ctl.handlers.settings import OperatorSettings, SettingsFrozenWarning
 from ctl.handlers.storage.diffbase import AnnotationsDiffBaseStorage
 from ctl.handlers.storage.progress import SmartProgressStorage

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.handlers.declaration.registry import OperatorRegistry, set_default_registry
-from ctl.handlers.declaration.subregistry import SubRegistry, running_subregistry
+from ctl.handlers.declaration.registry import OperatorRegistry, SubRegistry, running_subregistry, set_default_registry
 
 from ..handlers.world import KEX, Calls, World
 

@@ -17,9 +17,9 @@ from ctl.handlers.causes.causes import (
     WebhookCause,
 )
 from ctl.handlers.causes.diffs import diff
-from ctl.handlers.causes.memos import Memo
 from ctl.handlers.causes.patch import Patch
 from ctl.handlers.causes.views import Body
+from ctl.handlers.environment.memories import Memo
 
 LOGGER = logging.getLogger("test")
 OBJECT = {

@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.causes.causes import Reason
-from ctl.handlers.causes.detection import FinalizerStep, decide_finalizer, detect_reason
+from ctl.handlers.causes.causes import FinalizerStep, Reason, decide_finalizer, detect_reason
 from ctl.handlers.causes.diffs import EMPTY, diff
 
 CHANGED = diff({}, {"a": 1})

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctl.client.wire.request import encode
-from ctl.handlers.causes.patch import Patch
-from ctl.handlers.causes.plain import make_plain
+from ctl.handlers.causes.patch import Patch, make_plain
 
 
 class Text(str):  # noqa: SLOT000 - as it is found

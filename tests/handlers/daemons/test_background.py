@@ -1,8 +1,7 @@
 """The background by itself, on a real server: what is kept and forgotten, the door for pauses, ends of resources."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,9 +10,10 @@ import ctl
 from ctl.client.config.endpoint import Access
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
-from ctl.handlers.daemons.background import Background, Standing
+from ctl.handlers.daemons.background import Background
+from ctl.handlers.daemons.daemons import ObjectDaemons
 from ctl.handlers.daemons.stoppers import DaemonStoppingReason as Why
-from ctl.handlers.environment.environment import Place
+from ctl.handlers.environment.environment import CachedObject, Environment
 from ctl.handlers.environment.memories import Memories
 from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
@@ -21,16 +21,6 @@ from ctl.informers.informer import Informer
 from ..world import KEX, Calls, World, quick, rest
 
 pytestmark = pytest.mark.virtual_time(start="2031-05-06T07:00:00Z")
-
-
-@dataclass
-class Ground:
-    registry: ctl.OperatorRegistry
-    settings: ctl.OperatorSettings
-    client: Client
-    memo: Any = field(default_factory=ctl.Memo)
-    memories: Memories = field(default_factory=Memories)
-    indices: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Watcher:
@@ -43,10 +33,10 @@ class Watcher:
         self.woken = woken
         self.memories = Memories()
 
-    async def observe(self, name: str, *, initial: bool = False) -> Standing:
+    async def observe(self, name: str, *, initial: bool = False) -> ObjectDaemons | None:
         """Have the background look at an object as the server has it now."""
         body = self.world.get(name)
-        place = Place(self.informer, Key("default", name), 5.0)
+        place = CachedObject(self.informer, Key("default", name), 5.0)
         await self.world.until(
             lambda: (found := place.latest()) and found.resource_version == body["metadata"]["resourceVersion"]
         )
@@ -61,7 +51,9 @@ async def watcher(world: World) -> AsyncIterator[Watcher]:
     async with Client(Access(server=world.sandbox.url)) as client:
         factory = SharedInformerFactory(client)
         informer = factory.informer(KEX)
-        background = Background(Ground(world.registry, quick(), client), lambda _, key: woken.append(key.name))
+        background = Background(
+            Environment(world.registry, quick(), client, list, ctl.Memo()), lambda _, key: woken.append(key.name)
+        )
         yield Watcher(world, background, informer, woken)
         await background.stop()
         await factory.stop()
@@ -100,8 +92,9 @@ async def test_a_second_look_changes_nothing(world: World, watcher: Watcher, cal
     declare(calls)
     await world.create("one")
     for _ in range(3):
-        standing = await watcher.observe("one")
-        assert (standing.exited, standing.busy) == (set(), False)
+        daemons = await watcher.observe("one")
+        assert daemons is not None
+        assert (daemons.exited, daemons.busy) == (set(), False)
     await rest()
     assert sorted(calls.names) == ["daemon", "timer"]
 
@@ -234,13 +227,14 @@ async def test_busy_lasts_until_the_end_and_the_object_is_woken_then(
     await watcher.observe("one")
     await rest()
     await world.patch({"metadata": {"labels": {"on": "no"}}})
-    standing = await watcher.observe("one")
-    assert standing.busy
+    daemons = await watcher.observe("one")
+    assert daemons is not None
+    assert daemons.busy
     await rest(10)
-    assert (standing.busy, watcher.woken) == (True, [])
+    assert (daemons.busy, watcher.woken) == (True, [])
     free.set()
     await rest()
-    assert (standing.busy, standing.exited, watcher.woken) == (False, set(), ["one"])
+    assert (daemons.busy, daemons.exited, watcher.woken) == (False, set(), ["one"])
 
 
 async def test_what_filters_raise_is_the_observer_s_and_starts_nothing(

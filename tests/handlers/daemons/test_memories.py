@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.causes.memos import Memo
-from ctl.handlers.environment.memories import Memories
+from ctl.handlers.environment.memories import Memo, Memories
 
 
 def _generator(memo: Memo) -> Iterator[Memo]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.daemons.rhythm import SPREAD, Rest, Rhythm
+from ctl.handlers.daemons.timers import SPREAD, Rest, Rhythm
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.handlers.daemons.stages import Limits, Stage, Step, advance, limits
+from ctl.handlers.daemons.termination import Limits, TerminationStage, advance, limits
 from ctl.handlers.declaration.specs import DaemonSpec, HandlerId, TimerSpec
 
-ASKED, SIGNALLED, CANCELLED, POLLED, ABANDONED = Stage
+ASKED, SIGNALLED, CANCELLED, POLLED, ABANDONED = TerminationStage
 
 
 @pytest.mark.parametrize(
@@ -27,25 +27,26 @@ ASKED, SIGNALLED, CANCELLED, POLLED, ABANDONED = Stage
         (3, 5, False, [(SIGNALLED, 3), (CANCELLED, 5), (ABANDONED, 0)]),
     ],
 )
-def test_paths(backoff: float | None, timeout: float | None, patient: bool, path: list[tuple[Stage, float]]) -> None:
+def test_paths(
+    backoff: float | None, timeout: float | None, patient: bool, path: list[tuple[TerminationStage, float]]
+) -> None:
     known = Limits(backoff, timeout, 60, patient)
     stage, age = ASKED, 0.0
     for expected, delay in path:
-        step = advance(stage, known, age)
-        assert step == Step(expected, delay)
-        stage, age = step.stage, age + step.delay
+        assert advance(stage, known, age) == (expected, delay)
+        stage, age = expected, age + delay
 
 
 @pytest.mark.parametrize(
     ("age", "step"),
     [
-        (1.0, Step(SIGNALLED, 2.0)),
-        (3.0, Step(CANCELLED, 5.0)),
-        (4.0, Step(CANCELLED, 4.0)),
-        (8.0, Step(ABANDONED, 0.0)),
+        (1.0, (SIGNALLED, 2.0)),
+        (3.0, (CANCELLED, 5.0)),
+        (4.0, (CANCELLED, 4.0)),
+        (8.0, (ABANDONED, 0.0)),
     ],
 )
-def test_the_moment_for_an_instant_exit_counts_as_age(age: float, step: Step) -> None:
+def test_the_moment_for_an_instant_exit_counts_as_age(age: float, step: tuple[TerminationStage, float]) -> None:
     assert advance(ASKED, Limits(3, 5, 60), age) == step
 
 
@@ -59,13 +60,13 @@ def test_a_stage_is_never_entered_twice_and_the_order_holds(
     known = Limits(backoff, timeout, polling, patient)
     stage, age, entered = ASKED, 0.0, []
     for delay in late:
-        step = advance(stage, known, age)
-        assert step.delay >= 0
-        entered.append(step.stage)
-        if step.stage is ABANDONED:
+        stage, wait = advance(stage, known, age)
+        assert wait >= 0
+        entered.append(stage)
+        if stage is ABANDONED:
             break
         # The loop comes back late, and by a rounding early.
-        stage, age = step.stage, max(0.0, age + step.delay + delay - 1e-9)
+        age = max(0.0, age + wait + delay - 1e-9)
     once = [known for known in entered if known is not POLLED]
     assert len(once) == len(set(once))
     assert entered == sorted(entered, key=[SIGNALLED, CANCELLED, POLLED, ABANDONED].index)

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from ctl.handlers.daemons.daemons import OwnThread
 from ctl.handlers.daemons.stoppers import (
     AsyncDaemonStopperChecker,
     DaemonStopped,
@@ -12,7 +13,6 @@ from ctl.handlers.daemons.stoppers import (
     Stopper,
     SyncDaemonStopperChecker,
 )
-from ctl.handlers.daemons.threads import OwnThread
 
 Why = DaemonStoppingReason
 

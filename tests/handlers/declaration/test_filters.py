@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ctl.handlers.causes.causes import ChangingCause, SpawningCause, WatchingCause
-from ctl.handlers.declaration.filters import ABSENT, PRESENT, all_, any_, match, none_, not_, prematch
+from ctl.handlers.declaration.filters import ABSENT, PRESENT, all_, any_, none_, not_
 from ctl.handlers.declaration.specs import ChangingSpec, DaemonSpec, HandlerId, ResourceSpec, WatchingSpec
 from ctl.handlers.declaration.targets import Selector
 from ctl.handlers.errors import HandlerSignatureError
@@ -54,14 +54,14 @@ META_CASES: list[tuple[dict[str, Any], bool]] = [
 @pytest.mark.parametrize(("criteria", "expected"), META_CASES)
 def test_labels_and_annotations(watching: Watching, stanza: str, criteria: Any, expected: bool) -> None:
     spec = watcher(**{stanza: criteria})
-    assert match(spec, watching(OBJECT)) is expected
-    assert prematch(spec, watching(OBJECT)) is expected
+    assert spec.match(watching(OBJECT)) is expected
+    assert spec.prematch(watching(OBJECT)) is expected
 
 
 def test_an_object_without_labels_has_none(watching: Watching) -> None:
     bare = watching({"metadata": {"name": "x"}})
-    assert match(watcher(labels={"a": ABSENT}), bare)
-    assert not match(watcher(labels={"a": PRESENT}), bare)
+    assert watcher(labels={"a": ABSENT}).match(bare)
+    assert not watcher(labels={"a": PRESENT}).match(bare)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_object_without_labels_has_none(watching: Watching) -> None:
     ],
 )
 def test_a_field_of_the_object_as_it_is(watching: Watching, field: Any, value: Any, expected: bool) -> None:
-    assert match(watcher(field=field, value=value), watching(OBJECT)) is expected
+    assert watcher(field=field, value=value).match(watching(OBJECT)) is expected
 
 
 # What Kopf 1.45.2 answers for the same change: (match, prematch) of a handler of changes of the field, of one that needs none.
@@ -121,9 +121,9 @@ def test_both_sides_of_a_change(
     changing: Changing, field: str, criteria: Any, changed: bool, interesting: bool, present: bool
 ) -> None:
     cause = changing(old=OLD, new=NEW)
-    assert match(changer(field, field_needs_change=True, **criteria), cause) is changed
-    assert prematch(changer(field, field_needs_change=True, **criteria), cause) is interesting
-    assert match(changer(field, **criteria), cause) is present
+    assert changer(field, field_needs_change=True, **criteria).match(cause) is changed
+    assert changer(field, field_needs_change=True, **criteria).prematch(cause) is interesting
+    assert changer(field, **criteria).match(cause) is present
 
 
 @pytest.mark.parametrize(
@@ -141,19 +141,19 @@ def test_both_sides_of_a_change(
 )
 def test_a_creation_is_a_change_from_nothing(changing: Changing, field: str, criteria: Any, changed: bool) -> None:
     cause = changing("create", old=None, new=NEW)
-    assert match(changer(field, field_needs_change=True, **criteria), cause) is changed
+    assert changer(field, field_needs_change=True, **criteria).match(cause) is changed
 
 
 def test_a_field_that_is_the_same_is_no_change(changing: Changing) -> None:
     cause = changing(old={"spec": {"x": 1, "y": 1}}, new={"spec": {"x": 1, "y": 2}})
-    assert not match(changer("spec.x", field_needs_change=True), cause)
-    assert prematch(changer("spec.x", field_needs_change=True), cause)
+    assert not changer("spec.x", field_needs_change=True).match(cause)
+    assert changer("spec.x", field_needs_change=True).prematch(cause)
 
 
 def test_daemons_look_at_the_object_even_when_asked_about_a_change(changing: Changing) -> None:
     cause = changing(old={"spec": {"x": 1}}, new={}, body={"metadata": {}, "spec": {}})
     spec = DaemonSpec(id=HandlerId("fn"), fn=fn, selector=Selector.parse("kex"), field=("spec", "x"))
-    assert not match(spec, cause)
+    assert not spec.match(cause)
 
 
 def test_callbacks_get_none_for_an_absent_value_and_the_arguments_of_the_cause(changing: Changing) -> None:
@@ -164,7 +164,7 @@ def test_callbacks_get_none_for_an_absent_value_and_the_arguments_of_the_cause(c
         return True
 
     cause = changing(old={"spec": {}}, new={"spec": {"x": 1}}, body={"metadata": {"name": "obj"}, "spec": {"x": 1}})
-    assert match(changer("spec.x", old=callback, new=callback), cause)
+    assert changer("spec.x", old=callback, new=callback).match(cause)
     assert seen == [(None, "obj", {"spec": {}}), (1, "obj", {"spec": {}})] or seen[-2:] == [
         (None, "obj", {"spec": {}}),
         (1, "obj", {"spec": {}}),
@@ -178,11 +178,11 @@ def test_when_is_asked_last_and_its_truth_counts(watching: Watching) -> None:
         calls.append(name)
         return ["truthy"]
 
-    assert match(watcher(when=when), watching(OBJECT)) is True
-    assert match(watcher(when=lambda **_: None), watching(OBJECT)) is False
+    assert watcher(when=when).match(watching(OBJECT)) is True
+    assert watcher(when=lambda **_: None).match(watching(OBJECT)) is False
     assert calls == ["x"]
-    assert not match(watcher(labels={"a": "2"}, when=when), watching(OBJECT))
-    assert not match(watcher(field=("spec", "no"), when=when), watching(OBJECT))
+    assert not watcher(labels={"a": "2"}, when=when).match(watching(OBJECT))
+    assert not watcher(field=("spec", "no"), when=when).match(watching(OBJECT))
     assert calls == ["x"]
 
 
@@ -190,7 +190,7 @@ def test_cheap_criteria_are_asked_before_callbacks(watching: Watching) -> None:
     def never(*_: Any, **__: Any) -> bool:
         raise AssertionError
 
-    assert not match(watcher(labels={"a": never, "b": PRESENT}), watching(OBJECT))
+    assert not watcher(labels={"a": never, "b": PRESENT}).match(watching(OBJECT))
 
 
 def test_what_a_callback_raises_passes_through(watching: Watching) -> None:
@@ -198,14 +198,14 @@ def test_what_a_callback_raises_passes_through(watching: Watching) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        match(watcher(when=broken), watching(OBJECT))
+        watcher(when=broken).match(watching(OBJECT))
 
 
 def test_without_filters_nothing_of_the_object_is_looked_at() -> None:
     untouched: Any = None
     spec: ResourceSpec = watcher()
-    assert match(spec, untouched)
-    assert prematch(spec, untouched)
+    assert spec.match(untouched)
+    assert spec.prematch(untouched)
 
 
 def yes(*_: Any, **__: Any) -> bool:
@@ -230,7 +230,7 @@ def test_combinations_pass_the_value_and_the_arguments_on(watching: Watching) ->
     def named(name: str, **_: Any) -> bool:
         return name == "x"
 
-    assert match(watcher(labels={"a": all_([starts, not_(no)])}, when=any_([named, no])), watching(OBJECT))
+    assert watcher(labels={"a": all_([starts, not_(no)])}, when=any_([named, no])).match(watching(OBJECT))
 
 
 def test_combinations_refuse_a_callback_that_takes_no_arguments() -> None:

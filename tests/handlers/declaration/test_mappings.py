@@ -1,8 +1,7 @@
 import pytest
 
 from ctl.client.resources import Resource
-from ctl.handlers.declaration.mappings import SelectorMapping
-from ctl.handlers.declaration.targets import EVERYTHING, Selector
+from ctl.handlers.declaration.targets import EVERYTHING, Selector, SelectorMapping
 
 KEX = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample", "kopfexample", frozenset({"kex"}))
 POD = Resource("", "v1", "pods", "Pod", "pod")

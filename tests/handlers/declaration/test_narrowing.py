@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.declaration.criteria import ABSENT, PRESENT
-from ctl.handlers.declaration.narrowing import narrow_labels
+from ctl.handlers.declaration.filters import ABSENT, PRESENT, narrow_labels
 from ctl.handlers.declaration.specs import HandlerId, IndexingSpec
 
 
@@ -32,4 +31,4 @@ def spec(labels: Any) -> IndexingSpec:
     ],
 )
 def test_what_all_filters_have_in_common(filters: list[Any], selector: str) -> None:
-    assert narrow_labels(map(spec, filters)) == selector
+    assert narrow_labels(spec(labels).label_criteria for labels in filters) == selector

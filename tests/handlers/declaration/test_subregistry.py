@@ -6,9 +6,8 @@ import pytest
 
 from ctl import on
 from ctl.handlers.causes.causes import ChangingCause
-from ctl.handlers.declaration.registry import OperatorRegistry
-from ctl.handlers.declaration.specs import Spec
-from ctl.handlers.declaration.subregistry import SubRegistry, current_subregistry
+from ctl.handlers.declaration.registry import OperatorRegistry, SubRegistry, current_subregistry
+from ctl.handlers.declaration.specs import HandlerSpec
 
 from ..handling import handling
 
@@ -29,7 +28,7 @@ def running(changing: Changing, declare: Callable[..., Any], **options: Any) -> 
     return entered(spec)
 
 
-def entered(spec: Spec) -> SubRegistry:
+def entered(spec: HandlerSpec) -> SubRegistry:
     subregistry = SubRegistry(spec)
     current_subregistry.set(subregistry)
     return subregistry

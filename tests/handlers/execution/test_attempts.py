@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctl.handlers.causes.causes import Activity, ActivityCause
-from ctl.handlers.causes.current import current_cause
+from ctl.handlers.causes.causes import Activity, ActivityCause, current_cause
 from ctl.handlers.declaration.specs import ActivitySpec, HandlerId
 from ctl.handlers.execution.attempts import Call, attempt
 from ctl.handlers.execution.progression import Progress

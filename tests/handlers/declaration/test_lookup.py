@@ -1,4 +1,4 @@
-"""The index of specs by resource answers as a plain walk through all specs would."""
+"""The registry finds the handlers of a resource as a plain walk through all handlers would."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from ctl.client.resources import Resource
-from ctl.handlers.declaration.families import Family, deduplicated
-from ctl.handlers.declaration.specs import HandlerId, Spec, WatchingSpec
+from ctl.handlers.declaration.registry import OperatorRegistry, deduplicated
+from ctl.handlers.declaration.specs import HandlerId, HandlerSpec, IndexingSpec
 from ctl.handlers.declaration.targets import EVERYTHING, Selector
 
 
@@ -41,30 +41,32 @@ class Declaring(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.family: Family[WatchingSpec] = Family()
-        self.specs: list[WatchingSpec] = []
+        self.registry = OperatorRegistry()
+        self.specs: list[IndexingSpec] = []
 
     @rule(selector=st.sampled_from(SELECTORS), fn=st.sampled_from([one, two]), id=st.sampled_from(["x", "y"]))
     def declare(self, selector: Selector, fn: Any, id: str) -> None:
-        spec = WatchingSpec(id=HandlerId(id), fn=fn, selector=selector)
+        spec = IndexingSpec(id=HandlerId(id), fn=fn, selector=selector)
         self.specs.append(spec)
-        self.family.append(spec)
+        self.registry.append(spec)
 
     @rule(resource=st.sampled_from(RESOURCES))
     def ask(self, resource: Resource) -> None:
         expected = [spec for spec in self.specs if spec.selector is not None and spec.selector.check(resource)]
-        assert list(self.family.of(resource)) == expected
+        assert list(self.registry.indexing_specs(resource)) == expected
 
 
 TestDeclaring = Declaring.TestCase
 
 specs = st.builds(
-    lambda fn, name: Spec(id=HandlerId(name), fn=fn), st.sampled_from([one, two]), st.sampled_from(["x", "y", "z"])
+    lambda fn, name: HandlerSpec(id=HandlerId(name), fn=fn),
+    st.sampled_from([one, two]),
+    st.sampled_from(["x", "y", "z"]),
 )
 
 
 @given(st.lists(specs, max_size=10))
-def test_deduplication_keeps_the_first_of_each_in_order(declared: list[Spec]) -> None:
+def test_deduplication_keeps_the_first_of_each_in_order(declared: list[HandlerSpec]) -> None:
     kept = deduplicated(declared)
     assert [declared.index(spec) for spec in kept] == sorted(declared.index(spec) for spec in kept)
     assert {(spec.fn, spec.id) for spec in kept} == {(spec.fn, spec.id) for spec in declared}
