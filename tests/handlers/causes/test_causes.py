@@ -14,7 +14,6 @@ from ctl.handlers.causes.causes import (
     ResourceCause,
     SpawningCause,
     WatchingCause,
-    WebhookCause,
 )
 from ctl.handlers.causes.diffs import diff
 from ctl.handlers.causes.patch import Patch
@@ -69,13 +68,6 @@ def test_what_handlers_of_the_operator_are_given() -> None:
     settings = object()
     cause = ActivityCause(logger=LOGGER, memo=None, activity=Activity.STARTUP, settings=settings)
     assert cause.kwargs == {"logger": LOGGER, "memo": None, "activity": "startup", "settings": settings}
-
-
-def test_what_admission_handlers_are_given() -> None:
-    more = {"dryrun": True, "headers": {}, "sslpeer": {}, "userinfo": {}, "warnings": list[str]()}
-    cause = WebhookCause(**common(**more))
-    assert set(cause.kwargs) == OBJECT | set(more) | {"operation", "subresource", "old", "new", "diff"}
-    assert cause.kwargs["warnings"] is cause.warnings
 
 
 def test_what_handlers_of_changes_are_given() -> None:

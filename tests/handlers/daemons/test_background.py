@@ -191,7 +191,9 @@ async def test_one_that_exited_stays_so_over_a_pause_and_a_change_of_filters(
     assert watcher.woken == ["one"]
     for value in ("no", "yes"):
         await world.patch({"metadata": {"labels": {"on": value}}})
-        assert (await watcher.observe("one")).exited == {"once"}
+        daemons = await watcher.observe("one")
+        assert daemons is not None
+        assert daemons.exited == {"once"}
     await watcher.background.pause()
     watcher.background.resume()
     await watcher.observe("one")
