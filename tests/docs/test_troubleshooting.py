@@ -9,7 +9,7 @@ from . import messages
 from .messages import normalised
 
 PAGE = messages.ROOT / "docs" / "troubleshooting.md"
-QUOTE = re.compile(r"`((?:[^`\\]|\\.)+)`")
+QUOTE = re.compile(r"^(?:`([^`]+)`|``(.+) ``)(?:, with [^`]+)?\\$")
 SHORTEST = 12
 """What is shorter, placeholders aside, is no quote that identifies a message."""
 
@@ -27,20 +27,10 @@ ELSEWHERE = {
 
 
 def quotes() -> list[str]:
-    """The messages that the page quotes: the code in the first column of its tables of messages."""
-    found, heading = [], ""
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("| "):
-            heading = ""
-            continue
-        cells = line.removeprefix("| ").split(" | ")
-        heading = heading or cells[0]
-        if heading in {"message", "text"}:
-            for quote in QUOTE.findall(cells[0]):
-                text = normalised(quote.replace("\\`", "`"))
-                if len(text.replace("...", "")) >= SHORTEST:
-                    found.append(text)
-    return found
+    """The messages that the page quotes: lines that are code, and end with a break."""
+    lines = (QUOTE.match(line) for line in PAGE.read_text(encoding="utf-8").splitlines())
+    texts = (normalised(line[1] or line[2]) for line in lines if line)
+    return [text for text in texts if len(text.replace("...", "")) >= SHORTEST]
 
 
 def _fits(quote: str, text: str) -> bool:
