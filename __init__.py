@@ -13,7 +13,7 @@ from ._version import VERSION as __version__  # noqa: N811 - a constant by eithe
 if TYPE_CHECKING:
     from . import on
     from .cli.alias import install_as_kopf
-    from .client.config.access import load_access
+    from .client.config.loading import load_access
     from .client.errors import AlreadyExists, APIError, Conflict, Forbidden, Invalid, NotFound, RequestError
     from .client.fence import NotLeading
     from .client.objects import Object

@@ -12,7 +12,7 @@ EXPORTS: Final[Mapping[str, str]] = {
     name: module
     for module, names in {
         "cli.alias": "install_as_kopf",
-        "client.config.access": "load_access",
+        "client.config.loading": "load_access",
         "client.errors": "APIError AlreadyExists Conflict Forbidden Invalid NotFound RequestError",
         "client.fence": "NotLeading",
         "client.objects": "Object",

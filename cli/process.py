@@ -65,7 +65,7 @@ def run_in(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, _T]) -> _T
 
 def with_client(kubeconfig: str | None, context: str | None, work: "Callable[[Client], Awaitable[_T]]") -> _T:
     """Run `work` with a client of that cluster, in a loop of its own. Raises the client's errors."""
-    from ..client.config.access import load_access  # the HTTP library takes half a second to load
+    from ..client.config.loading import load_access  # the HTTP library takes half a second to load
     from ..client.rest import Client
 
     async def do() -> _T:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..client.config.access import load_access
+from ..client.config.loading import load_access
 from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
 from ..handlers.declaration.survey import Survey
 from ..handlers.kopf.client_libraries import introduce

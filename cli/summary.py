@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..client.config.access import HOME_CONFIG, load_access, read_kubeconfig
-from ..client.config.incluster import is_in_cluster
+from ..client.config.loading import HOME_CONFIG, is_in_cluster, load_access, read_kubeconfig
 from ..client.errors import AccessError
 from ..handlers.causes.causes import Activity
 from ..handlers.declaration.registry import OperatorRegistry

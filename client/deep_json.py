@@ -29,9 +29,9 @@ def outline(raw: bytes) -> bytes:
     return shallow(raw)[0]
 
 
-def shallow(data: bytes) -> tuple[bytes, "Depths"]:
+def shallow(data: bytes) -> tuple[bytes, "DeepParts"]:
     """A copy in which all that is below `LEVELS` is a string, and what it was. What is no JSON stays none."""
-    depths = Depths(data)
+    depths = DeepParts(data)
     kept: list[bytes] = []
     level = cut = end = 0
     for token in _tokens(data):
@@ -55,7 +55,7 @@ def mended(data: bytes) -> bytes:
     return _escapes.sub(lambda found: found[0] if found[1] is None else rb"\ufffd", data)
 
 
-class Depths:
+class DeepParts:
     """What was cut out of some JSON."""
 
     def __init__(self, data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from .config.endpoint import Access, AccessSource, GivenAccess
+from .config.access import Access, AccessSource, GivenAccess
 from .deep_json import shallow
 from .errors import APIError, Expired, NotFound, RequestError, StreamBroken, is_outcome_unknown
 from .fence import Crossing, Fence

@@ -1,166 +1,172 @@
-"""The way to the server is found in kubeconfig files or in the pod."""
+"""Where the server is, how it proves itself, and how we do."""
 
-import logging
-import os
-import threading
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
-import yaml
-
-from ..errors import AccessError, NoAccessError
-from .credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from .endpoint import Access, Constant, Credentials, address
-from .incluster import incluster_access, is_in_cluster
-from .kubeconfig import Document, Kubeconfig, Selection
-from .plugins import Plugin
-
-__all__ = ["Access", "load_access", "read_kubeconfig"]
-
-logger = logging.getLogger(__name__)
-
-HOME_CONFIG = Path("~/.kube/config")
-_REFRESHING_PROVIDERS = frozenset({"oidc", "gcp"})
+from ...runtime.texts import redacted
 
 
-def load_access(kubeconfig: str | Path | None = None, context: str | None = None) -> Access:
-    """Find the way to the server, in controller-runtime's order.
+@dataclass(frozen=True, repr=False)
+class TLS:
+    """How the two sides prove themselves. Data is PEM text as bytes and wins over files, which are read when needed.
 
-    A given `kubeconfig` (one file, or several as in $KUBECONFIG), else $KUBECONFIG, else the service account of the pod
-    unless a context is asked for, else `~/.kube/config`. Nothing is sent; exec plugins do not run yet. Reads small files
-    on the caller's thread. Raises AccessError with one sentence on what is missing or broken.
-
-    When the server refuses the credentials or cannot be reached, clients look whether the kubeconfig has been written anew since,
-    and go on by what the same context says then.
+    Without a CA the system's certificates are trusted. `server_name` is expected in the server's certificate instead of
+    the host of the URL. With `insecure` nothing of the server is verified; a CA beside it raises ValueError, as client-go refuses it.
     """
-    listed = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG", "")
-    if listed.strip(os.pathsep + " "):
-        source = "The given kubeconfig" if kubeconfig is not None else "$KUBECONFIG"
-        return _Kubeconfig(_existing(listed, source), context).current
-    if context is None and is_in_cluster():
-        return incluster_access()
-    home = HOME_CONFIG.expanduser()
-    if not home.exists():
-        raise NoAccessError(
-            f"No way to a Kubernetes server was found: $KUBECONFIG is not set, {home} does not exist, and there is no "
-            "service account mounted. Set KUBECONFIG to a file, or run in a pod."
-        )
-    return _Kubeconfig([home], context).current
+
+    ca_file: Path | None = None
+    ca_data: bytes | None = None
+    certificate_file: Path | None = None
+    certificate_data: bytes | None = None
+    key_file: Path | None = None
+    key_data: bytes | None = None
+    server_name: str | None = None
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if self.insecure and (self.ca_file or self.ca_data):
+            raise ValueError(
+                "An authority is given together with `insecure`: expected one of them. Leave the other one out."
+            )
 
 
-def read_kubeconfig(paths: list[Path]) -> Kubeconfig:
-    """Read and merge files. Raises AccessError for the first that cannot be read or is no kubeconfig."""
-    return Kubeconfig.merge([Document(path, _parse(path)) for path in paths])
+@dataclass(frozen=True, repr=False)
+class Authentication:
+    """What one request carries to be let in. Equal grants are equally good or bad."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    certificate_data: bytes | None = None
+    """A client certificate in PEM that came with the credentials (exec plugins); wins over the one of `TLS`."""
+    key_data: bytes | None = None
 
 
-def _existing(listed: str, source: str) -> list[Path]:
-    # What stands in them is relative to their folders, wherever the process goes.
-    paths = [Path(part).expanduser().absolute() for part in listed.split(os.pathsep) if part]
-    existing = [path for path in paths if path.exists()]
-    if not existing:
-        names = ", ".join(str(path) for path in paths)
-        raise AccessError(f"{source} names {names}, which does not exist. Check the path.")
-    return existing
+class Credentials(Protocol):
+    """A source of grants. Called from the loop; may be shared by several clients on several loops."""
+
+    async def authentication(self, *, period: float) -> Authentication:
+        """The grant to use now. What comes from files is re-read when it is older than `period` seconds.
+
+        Raises AccessError when there is none.
+        """
+        ...
+
+    async def renew(self, refused: Authentication) -> Authentication:
+        """The server refused this grant: look for a better one now. An equal grant means that there is none.
+
+        Raises AccessError when the source itself fails.
+        """
+        ...
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            content = yaml.safe_load(file)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise AccessError(f"The kubeconfig {path} is broken{where}: expected YAML, but {problem}.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise AccessError(f"The kubeconfig {path} cannot be read: {reason}.") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        found = "a list" if isinstance(content, list) else f"a {type(content).__name__}"
-        raise AccessError(
-            f"The kubeconfig {path} is broken: expected a mapping with clusters, users and contexts, found {found}."
-        )
-    return content
+@dataclass(frozen=True, repr=False)
+class Constant:
+    """Credentials that never change: nothing, a token, a user with a password, impersonation."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    _grant: Authentication = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make the grant."""
+        object.__setattr__(self, "_grant", Authentication(self.headers))
+
+    async def authentication(self, *, period: float) -> Authentication:
+        """The same grant each time."""
+        return self._grant
+
+    async def renew(self, refused: Authentication) -> Authentication:
+        """The same grant: there is nothing else."""
+        return self._grant
 
 
-class _Kubeconfig:
-    """The loader of an access: files, and the context that was the current one, or was asked for, at the beginning."""
+def address(server: str, tls: TLS) -> str:
+    """The URL of a server, without a trailing slash; one without a scheme is https where there is anything of TLS, else http.
 
-    def __init__(self, paths: list[Path], context: str | None) -> None:
-        self._paths = paths
-        self._lock = threading.Lock()
-        self._stamps = self._look()
-        self._selection = read_kubeconfig(paths).select(context)
-        self.current = self._access(self._selection, _credentials(self._selection, paths))
+    That is client-go's rule. Raises ValueError for what is no address.
+    """
+    secure = bool(tls.insecure or tls.ca_file or tls.ca_data or tls.certificate_file or tls.certificate_data)
+    parts = urlsplit(server if "://" in server else f"{'https' if secure else 'http'}://{server}")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError("not a URL of http or https")
+    return parts.geturl().rstrip("/")
+
+
+@dataclass(frozen=True)
+class Access:
+    """One way to one server."""
+
+    server: str
+    """The URL up to and excluding `/api`."""
+    tls: TLS = field(default=TLS(), repr=False)
+    credentials: Credentials = field(default=Constant(), repr=False)
+    default_namespace: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    trust_env: bool = False
+    """Honour the proxies of the environment, whatever the client's settings say."""
+    compression: bool = True
+    """Whether long answers may be compressed."""
+    origin: str = "the given access"
+    """Where this came from, for messages: a context of a file, the pod's account, a login handler."""
+    session: Any = field(default=None, repr=False, compare=False)
+    """A ready HTTP session to use as it is, for every channel, with whatever login it brings along."""
+    loader: "AccessLoader | None" = field(default=None, init=False, repr=False, compare=False)
+    """Who read this, and can read it anew; a copy that was changed (`dataclasses.replace`) has none."""
+
+    @property
+    def shown(self) -> str:
+        """The URL of the server as people may read it: without a login."""
+        return redacted(self.server)
+
+    def __repr__(self) -> str:
+        return f"Access({self.shown!r}, origin={self.origin!r})"
+
+
+class AccessLoader(Protocol):
+    """Files that say how to reach a server. May be asked from any thread."""
+
+    @property
+    def current(self) -> Access:
+        """The access as it was read last."""
+        ...
 
     def reload(self) -> Access:
-        with self._lock:
-            stamps = self._look()
-            if stamps != self._stamps:
-                self._stamps = stamps
-                try:
-                    self._take(read_kubeconfig(self._paths).select(self._selection.context))
-                except AccessError as error:
-                    logger.warning("The kubeconfig has changed, and cannot be used: %s", error)
-            return self.current
+        """Read the files now if they have changed since the last time; gives the current access, the very same if it is as before.
 
-    def _take(self, selection: Selection) -> None:
-        if selection == self._selection:
-            return
-        credentials = self.current.credentials
-        if selection.user != self._selection.user:
-            credentials = _credentials(selection, self._paths)
-        self._selection, self.current = selection, self._access(selection, credentials)
-        logger.info("The kubeconfig has changed: requests go on by the %s as it is now.", selection.origin)
-
-    def _access(self, selection: Selection, credentials: Credentials) -> Access:
-        access = Access(
-            server=address(selection.server, selection.tls),
-            tls=selection.tls,
-            credentials=credentials,
-            default_namespace=selection.namespace,
-            proxy=selection.proxy,
-            compression=selection.compression,
-            origin=selection.origin,
-        )
-        object.__setattr__(access, "loader", self)
-        return access
-
-    def _look(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(_stamp(path) for path in self._paths)
+        Called when the current one does not work. Never raises: files that cannot be used are looked at again when they change.
+        """
+        ...
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+class AccessSource(Protocol):
+    """Who gives the access when it can change altogether, as login handlers do."""
+
+    async def access(self) -> Access:
+        """The access to use now; may wait for a login. Called before each request, so it must be cheap.
+
+        Raises whatever a failed login is to the caller; that ends the request and is not retried.
+        """
+        ...
+
+    async def refused(self, access: Access) -> None:
+        """The server refused this access, and its credentials know no better: have another ready at the next `access`.
+
+        Giving the same again is fine: the request is repeated a few times, then fails. Called once for many requests that
+        were refused together.
+        """
+        ...
 
 
-def _credentials(selection: Selection, paths: list[Path]) -> Credentials:
-    """What client-go would send: a token (file first) or a user with a password, else what a plugin gives."""
-    user, origin = selection.user, f"the {selection.origin}"
-    if user.token_file is not None:
-        return TokenFile(user.token_file, initial=user.token, headers=user.impersonation)
-    if user.token is not None:
-        return Constant((*bearer(user.token), *user.impersonation))
-    if user.username is not None and user.password is not None:
-        return Constant((*basic(user.username, user.password), *user.impersonation))
-    if user.exec is not None and user.path is not None:
-        where = f"the user {user.name!r} in {user.path} ({origin})"
-        return ExecPlugin(Plugin.of(user.exec, where, user.path.parent), origin=origin, headers=user.impersonation)
-    if user.auth_provider is not None:
-        if user.auth_provider.get("name") in _REFRESHING_PROVIDERS:
-            files = os.pathsep.join(str(path) for path in paths)
-            return AuthProvider(files, selection.context, origin=origin, headers=user.impersonation)
-        config = user.auth_provider.get("config") or {}
-        if isinstance(config, dict) and config.get("access-token"):
-            return Constant((*bearer(str(config["access-token"])), *user.impersonation))
-        raise AccessError(
-            f"The user {user.name!r} in {user.path} has the auth-provider {user.auth_provider.get('name')!r}, which is "
-            "not supported: expected oidc, gcp, or an access-token. Use an exec plugin of its vendor."
-        )
-    return Constant(user.impersonation)
+@dataclass(frozen=True)
+class GivenAccess:
+    """The source that has one access, as it was given or as its loader has read it last."""
+
+    given: Access
+
+    async def access(self) -> Access:
+        """The one."""
+        loader = self.given.loader
+        return self.given if loader is None else loader.current
+
+    async def refused(self, access: Access) -> None:
+        """There is no other; the client has asked the loader already."""

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 from ...runtime.texts import redacted
 from ..errors import AccessError
-from .endpoint import TLS, address
+from .access import TLS, address
 
 _IN_NAMES = "!#$&'*+-.^_`|~"
 """What may stand in the name of a header, besides letters and digits."""

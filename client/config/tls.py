@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import AccessError
-from .endpoint import TLS, Access, Grant
+from .access import TLS, Access, Authentication
 
 
 class Contexts:
@@ -26,7 +26,7 @@ class Contexts:
         self._looked = 0.0
         self._context: ssl.SSLContext | None = None
 
-    def get(self, access: Access, grant: Grant, now: float) -> ssl.SSLContext:
+    def get(self, access: Access, grant: Authentication, now: float) -> ssl.SSLContext:
         """The context for this access and grant. Raises AccessError when its certificates cannot be used."""
         key = (access.tls, grant.certificate_data, grant.key_data)
         fresh = self._context is not None and key == self._key
@@ -44,7 +44,7 @@ class Contexts:
         self._looked = -math.inf
 
 
-def make_context(access: Access, grant: Grant) -> ssl.SSLContext:
+def make_context(access: Access, grant: Authentication) -> ssl.SSLContext:
     """Load certificates into a new context. Raises AccessError that names the certificate and where it came from."""
     tls = access.tls
     try:
@@ -72,7 +72,7 @@ def make_context(access: Access, grant: Grant) -> ssl.SSLContext:
     return context
 
 
-def _load_client_certificate(context: ssl.SSLContext, tls: TLS, grant: Grant) -> None:
+def _load_client_certificate(context: ssl.SSLContext, tls: TLS, grant: Authentication) -> None:
     if grant.certificate_data is not None:
         tls = TLS(certificate_data=grant.certificate_data, key_data=grant.key_data)
     with (

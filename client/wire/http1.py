@@ -14,7 +14,7 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from ..config.endpoint import Access
+from ..config.access import Access
 from ..errors import AnswerTooLarge
 
 Headers = tuple[tuple[str, str], ...]

@@ -8,19 +8,54 @@ import msgspec
 import tenacity
 
 from ...runtime.token_bucket import TokenBucket
-from ..config.endpoint import Access, AccessSource, Grant
+from ..config.access import Access, AccessSource, Authentication
 from ..errors import APIError, LostAnswer, RequestError, is_outcome_unknown
 from ..fence import Crossing, NotLeading
 from ..metrics import ClientMetrics
 from ..settings import ClientSettings
-from .inflight import Crowd
 from .outage import PROBE_TIMEOUT, Outage
 from .request import Call
 from .retries import Run, refusal
 from .transport import Channel, Request, Stream, Transport
 
+PER_CONNECTION = 4
+"""How many requests for each connection are enough to keep it busy."""
 MAX_LOGINS = 5
 """How many refused credentials one request may see; a source that makes bad ones for ever is an error."""
+
+
+class InFlight:
+    """The requests of one client that are on their way or wait for a connection. Belongs to one loop."""
+
+    __slots__ = ("_count", "_most", "_room")
+
+    def __init__(self, connections: int) -> None:
+        self._most = connections * PER_CONNECTION
+        self._count = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def enter(self) -> None:
+        """One more; each has to `leave`."""
+        self._count += 1
+        if self._count > self._most:
+            self._room.clear()
+
+    def leave(self) -> None:
+        """One less."""
+        self._count -= 1
+        if self._count <= self._most and not self._room.is_set():
+            self._room.set()
+
+    async def room(self, seconds: float) -> None:
+        """Wait until there are no more than PER_CONNECTION for each connection, at most so many seconds."""
+        if self._room.is_set():
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._room.wait()
+        except TimeoutError:
+            return
 
 
 class _Pass(msgspec.Struct):
@@ -30,7 +65,7 @@ class _Pass(msgspec.Struct):
     __repr__ = object.__repr__
 
     access: Access
-    grant: Grant
+    grant: Authentication
 
 
 class _Refusals(msgspec.Struct):
@@ -51,7 +86,7 @@ class Sender:
         self._transport = Transport(settings, metrics, self.outage)
         self._bucket = TokenBucket(settings.qps, settings.bucket_size()) if settings.qps is not None else None
         self._renewing = asyncio.Lock()
-        self.crowd = Crowd(settings.connections)
+        self.crowd = InFlight(settings.connections)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -201,7 +236,7 @@ class Sender:
 
     async def _enter(self) -> _Pass:
         access = await self._source.access()
-        return _Pass(access, await access.credentials.grant(period=self._settings.credentials_period))
+        return _Pass(access, await access.credentials.authentication(period=self._settings.credentials_period))
 
     async def _detour(self, entry: _Pass, began: float, error: RequestError) -> _Pass:
         """After no answer: what to try next at once.

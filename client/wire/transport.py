@@ -22,7 +22,7 @@ from aiohttp.connector import Connection
 from yarl import URL
 
 from ...runtime.texts import redacted
-from ..config.endpoint import Access, Grant
+from ..config.access import Access, Authentication
 from ..config.tls import Contexts
 from ..errors import AccessError, AnswerTooLarge, RequestError, StreamStalled
 from ..metrics import ClientMetrics
@@ -225,7 +225,7 @@ class Transport:
         """Certificates that come from files are looked at again at the next request, whenever that was done last."""
         self._contexts.look_again()
 
-    async def send(self, request: Request, access: Access, grant: Grant) -> Answer:
+    async def send(self, request: Request, access: Access, grant: Authentication) -> Answer:
         """One exchange. Raises RequestError when no complete answer came, AccessError when none can be asked for."""
         sent = _Sent(request.check)
         time = asyncio.get_running_loop().time
@@ -256,7 +256,7 @@ class Transport:
         return answer
 
     @asynccontextmanager
-    async def open(self, request: Request, access: Access, grant: Grant) -> AsyncIterator[Stream]:
+    async def open(self, request: Request, access: Access, grant: Authentication) -> AsyncIterator[Stream]:
         """Open a stream; its connection is closed with the context. Raises as `send`, but never for a cut stream."""
         sent = _Sent()
         what = f"{request.method} {access.shown}{request.path}"
@@ -286,7 +286,7 @@ class Transport:
                 response.close()
             sent.hang_up()
 
-    async def _exchange(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> Answer:
+    async def _exchange(self, request: Request, access: Access, grant: Authentication, sent: _Sent) -> Answer:
         route = self._route(request, access, grant)
         if route is not None:
             _under_way.set(sent)
@@ -308,7 +308,7 @@ class Transport:
             response.close()
         return Answer(response.status, response.headers, body)
 
-    def _route(self, request: Request, access: Access, grant: Grant) -> Route | None:
+    def _route(self, request: Request, access: Access, grant: Authentication) -> Route | None:
         """The short way for a request, if it can take one."""
         if access.session is not None or access.proxy is not None or access.trust_env or self._settings.trust_env:
             return None
@@ -329,7 +329,9 @@ class Transport:
             usual["Accept-Encoding"] = "identity"
         return usual
 
-    async def _begin(self, request: Request, access: Access, grant: Grant, sent: _Sent) -> aiohttp.ClientResponse:
+    async def _begin(
+        self, request: Request, access: Access, grant: Authentication, sent: _Sent
+    ) -> aiohttp.ClientResponse:
         """The answer, as far as its headers; a read is sent on as often as the server says, but to no other origin."""
         url = URL(access.server + request.path, encoded=True)
         for _ in range(MAX_REDIRECTS):
@@ -342,7 +344,7 @@ class Transport:
         raise aiohttp.TooManyRedirects(response.request_info, ())
 
     def _begin_at(
-        self, url: URL, request: Request, access: Access, grant: Grant, sent: _Sent
+        self, url: URL, request: Request, access: Access, grant: Authentication, sent: _Sent
     ) -> Awaitable[aiohttp.ClientResponse]:
         session = access.session or self._session(request.channel)
         _under_way.set(sent)
@@ -362,7 +364,7 @@ class Transport:
             **security,
         )
 
-    def _security(self, url: URL, access: Access, grant: Grant) -> _Security:
+    def _security(self, url: URL, access: Access, grant: Authentication) -> _Security:
         proxy = access.proxy
         if proxy is None and (access.trust_env or self._settings.trust_env):
             proxy = _environment_proxy(url)
@@ -374,7 +376,7 @@ class Transport:
             return {"proxy": proxy}
         return {"proxy": proxy, "ssl": self._context(access, grant), "server_hostname": access.tls.server_name}
 
-    def _context(self, access: Access, grant: Grant) -> SSLContext:
+    def _context(self, access: Access, grant: Authentication) -> SSLContext:
         return self._contexts.get(access, grant, asyncio.get_running_loop().time())
 
     def _session(self, channel: Channel) -> aiohttp.ClientSession:

@@ -5,7 +5,7 @@ import concurrent.futures
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from ...client.config.endpoint import Access, AccessSource
+from ...client.config.access import Access, AccessSource
 from ...client.errors import AccessError
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ...client.config.endpoint import Access, AccessSource
+from ...client.config.access import Access, AccessSource
 from ...client.resources import Resource
 from ...client.rest import Client
 from ...client.settings import ClientSettings

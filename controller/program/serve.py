@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from signal import Signals
 
-from ...client.config.access import load_access
-from ...client.config.endpoint import Access, AccessSource
-from ...client.config.incluster import is_in_cluster
+from ...client.config.access import Access, AccessSource
+from ...client.config.loading import is_in_cluster, load_access
 from ...client.rest import Client
 from ...client.settings import ClientSettings
 from ...informers.factory import SharedInformerFactory

@@ -12,8 +12,8 @@ from controlplane import build
 from controlplane.cluster import ControlPlane
 from targets import Target
 
-from ctl.client.config.access import load_access
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
+from ctl.client.config.loading import load_access
 from ctl.client.errors import NotFound
 from ctl.client.objects import Object
 from ctl.client.resources import Resource

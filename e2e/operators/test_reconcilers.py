@@ -16,7 +16,7 @@ from operators.cluster import Examples
 from operators.processes import ctl_command, running
 from targets import Target
 
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.errors import Conflict
 from ctl.client.rest import Client
 from ctl.controller.api.client import CachedClient, KeepsChanging

@@ -12,8 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ...client.config.access import HOME_CONFIG
-from ...client.config.incluster import is_in_cluster
+from ...client.config.loading import HOME_CONFIG, is_in_cluster
 from ...runtime.imports import when_imported
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any
 
+from ...client.config.access import TLS, Access, Authentication, Constant, address
 from ...client.config.credentials import basic, bearer
-from ...client.config.endpoint import TLS, Access, Constant, Grant, address
 from ...client.config.tls import make_context
 from ...client.errors import AccessError
 from ...runtime import clock
@@ -99,7 +99,7 @@ class ConnectionInfo:
 
     def as_ssl_context(self) -> ssl.SSLContext:
         """A TLS context with the CA and the client certificate; nothing is verified when insecure."""
-        return make_context(as_access(self, "the connection info"), Grant())
+        return make_context(as_access(self, "the connection info"), Authentication())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

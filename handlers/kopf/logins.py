@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...client.config.access import HOME_CONFIG, read_kubeconfig
-from ...client.config.incluster import ACCOUNT
+from ...client.config.loading import ACCOUNT, HOME_CONFIG, read_kubeconfig
 from ...client.errors import AccessError
 from ..errors import LoginError
 from .connections import ConnectionInfo, KubeconfigInfo

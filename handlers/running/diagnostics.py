@@ -10,7 +10,7 @@ from typing import Self
 
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
-from ...client.config.incluster import is_in_cluster
+from ...client.config.loading import is_in_cluster
 from ...client.metrics import FAMILIES as CLIENT_FAMILIES
 from ...client.rest import Client
 from ...controller.building.built import BuiltController

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...client.config.endpoint import Access, AccessSource
-from ...client.config.incluster import ACCOUNT, is_in_cluster
+from ...client.config.access import Access, AccessSource
+from ...client.config.loading import ACCOUNT, is_in_cluster
 from ...client.errors import AccessError, APIError, NotFound, RequestError
 from ...client.resources import Resource
 from ...client.rest import Client

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from ..._version import VERSION
-from ...client.config.access import load_access
-from ...client.config.endpoint import Access, AccessSource
+from ...client.config.access import Access, AccessSource
+from ...client.config.loading import load_access
 from ...client.discovery import Discovery
 from ...client.errors import AccessError, Forbidden, MethodNotAllowed, NotFound, TooManyRequests
 from ...client.rest import Client

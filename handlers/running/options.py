@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Collection
 from typing import Any, TypedDict
 
-from ...client.config.endpoint import Access
+from ...client.config.access import Access
 from ..declaration.namespaces import NamespacePattern
 from ..declaration.registry import OperatorRegistry
 from ..declaration.survey import Survey

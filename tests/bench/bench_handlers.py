@@ -17,7 +17,7 @@ from statistics import median
 
 import pytest
 
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client, WatchOptions
 

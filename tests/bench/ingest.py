@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.informers.factory import SharedInformerFactory

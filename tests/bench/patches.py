@@ -19,7 +19,7 @@ import aiohttp
 import kubernetes_asyncio.client as theirs
 
 from ctl.cli.process import new_loop, run_in
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 

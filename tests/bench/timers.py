@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ctl
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.sandbox import Sandbox
 
 INTERVAL = 60.0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ctl._version import KOPF_VERSION, VERSION
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.sandbox import Sandbox

@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.sandbox import Sandbox

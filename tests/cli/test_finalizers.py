@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.errors import Invalid
 from ctl.client.resources import Resource
 from ctl.client.rest import Client, PatchKind

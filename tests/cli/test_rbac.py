@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.errors import Forbidden
 from ctl.client.resources import Resource
 from ctl.client.rest import Client

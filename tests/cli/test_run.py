@@ -12,7 +12,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.sandbox import Sandbox, SandboxSettings

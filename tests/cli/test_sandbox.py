@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ctl.client.config.access import load_access
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
+from ctl.client.config.loading import load_access
 from ctl.client.errors import APIError, RequestError
 from ctl.client.resources import Resource
 from ctl.client.rest import Client

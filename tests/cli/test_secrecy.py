@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.sandbox import Sandbox, SandboxSettings

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ctl.client.config.access import load_access
+from ctl.client.config.access import Access, Constant
 from ctl.client.config.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from ctl.client.config.endpoint import Access, Constant
-from ctl.client.config.incluster import incluster_access
+from ctl.client.config.loading import incluster_access, load_access
 from ctl.client.errors import AccessError
 from ctl.client.rest import Client
 
@@ -72,7 +71,7 @@ async def test_the_current_context(full: Path, tmp_path: Path) -> None:
     assert access.tls.ca_file == tmp_path / "ca.pem"
     assert (access.tls.server_name, access.proxy, access.default_namespace) == ("kubernetes", "http://p:3128", "team")
     assert access.compression
-    assert (await access.credentials.grant(period=60)).headers == (
+    assert (await access.credentials.authentication(period=60)).headers == (
         *bearer("abc"),
         ("Impersonate-User", "boss"),
         ("Impersonate-Group", "g1"),
@@ -93,10 +92,10 @@ async def test_other_contexts(full: Path, tmp_path: Path) -> None:
     assert isinstance(load_access(full, "oidc").credentials, AuthProvider)
     credentials = load_access(full, "file").credentials
     assert isinstance(credentials, TokenFile)
-    assert (await credentials.grant(period=60)).headers == bearer("first")
+    assert (await credentials.authentication(period=60)).headers == bearer("first")
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/token").write_text("second")
-    assert (await credentials.grant(period=0)).headers == bearer("second")
+    assert (await credentials.authentication(period=0)).headers == bearer("second")
 
 
 def test_several_files_are_one_and_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,9 +268,9 @@ async def test_a_pods_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     access = incluster_access(tmp_path)
     assert (access.server, access.default_namespace) == ("https://kubernetes.default.svc:443", "team")
     assert access.tls.ca_file == tmp_path / "ca.crt"
-    assert (await access.credentials.grant(period=60)).headers == bearer("one")
+    assert (await access.credentials.authentication(period=60)).headers == bearer("one")
     (tmp_path / "token").write_text("two")
-    assert (await access.credentials.grant(period=0)).headers == bearer("two")
+    assert (await access.credentials.authentication(period=0)).headers == bearer("two")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
     assert incluster_access(tmp_path).server == "https://[fd00::1]:6443"
@@ -307,7 +306,7 @@ def test_a_server_without_a_scheme_is_https_where_there_is_anything_of_tls(
 async def test_keys_of_impersonated_extras_are_escaped_in_their_headers(tmp_path: Path) -> None:
     user = "{as: me, as-user-extra: {example.com/scopes: [a, b]}}"
     access = load_access(written(tmp_path / "config", "{server: x}", user))
-    assert (await access.credentials.grant(period=60)).headers == (
+    assert (await access.credentials.authentication(period=60)).headers == (
         ("Impersonate-User", "me"),
         ("Impersonate-Extra-example.com%2Fscopes", "a"),
         ("Impersonate-Extra-example.com%2Fscopes", "b"),
@@ -324,7 +323,7 @@ async def test_what_stands_in_a_kubeconfig_is_relative_to_its_folder_wherever_th
     access = load_access("folder/config")
     monkeypatch.chdir("/")
     assert access.tls.ca_file == tmp_path / "folder/ca.pem"
-    assert (await access.credentials.grant(period=60)).headers == bearer("t")
+    assert (await access.credentials.authentication(period=60)).headers == bearer("t")
 
 
 def written(path: Path, cluster: str, user: str) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import AnswerTooLarge, Forbidden, LostAnswer, RequestError
 from ctl.client.rest import Client
 from ctl.client.watch import WatchOptions

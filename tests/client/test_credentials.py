@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.credentials import AuthProvider, ExecPlugin, TokenFile, basic, bearer
-from ctl.client.config.endpoint import Access, Constant, Credentials, Grant
-from ctl.client.config.plugins import Plugin
+from ctl.client.config.access import Access, Authentication, Constant, Credentials
+from ctl.client.config.credentials import AuthProvider, ExecPlugin, Plugin, TokenFile, basic, bearer
 from ctl.client.errors import AccessError, Unauthorized
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
@@ -93,31 +92,31 @@ async def test_a_token_file_is_read_again_after_a_while(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one\n")
     credentials = TokenFile(file, headers=(("Impersonate-User", "u"),))
-    assert await credentials.grant(period=60) == Grant((*bearer("one"), ("Impersonate-User", "u")))
+    assert await credentials.authentication(period=60) == Authentication((*bearer("one"), ("Impersonate-User", "u")))
     file.write_text("two")
-    assert (await credentials.grant(period=60)).headers[0] == bearer("one")[0]
-    assert (await credentials.grant(period=0)).headers[0] == bearer("two")[0]
-    assert (await credentials.grant(period=60)).headers[0] == bearer("two")[0]
+    assert (await credentials.authentication(period=60)).headers[0] == bearer("one")[0]
+    assert (await credentials.authentication(period=0)).headers[0] == bearer("two")[0]
+    assert (await credentials.authentication(period=60)).headers[0] == bearer("two")[0]
 
 
 async def test_a_token_file_that_vanishes_keeps_its_last_token(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     credentials = TokenFile(file)
-    first = await credentials.grant(period=0)
+    first = await credentials.authentication(period=0)
     file.write_text("")
-    assert await credentials.grant(period=0) == first
+    assert await credentials.authentication(period=0) == first
     file.unlink()
     assert await credentials.renew(first) == first
 
 
 async def test_a_token_file_that_never_was_there_is_one_message(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match=r"token file .*absent.* cannot be read"):
-        await TokenFile(tmp_path / "absent").grant(period=60)
+        await TokenFile(tmp_path / "absent").authentication(period=60)
     (tmp_path / "empty").touch()
     with pytest.raises(AccessError, match="is empty"):
-        await TokenFile(tmp_path / "empty").grant(period=60)
-    assert await TokenFile(tmp_path / "absent", initial="x").grant(period=60) == Grant(bearer("x"))
+        await TokenFile(tmp_path / "empty").authentication(period=60)
+    assert await TokenFile(tmp_path / "absent", initial="x").authentication(period=60) == Authentication(bearer("x"))
 
 
 async def test_a_rotated_token_is_used_after_a_401_and_the_request_goes_on(tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ async def test_a_rotated_token_is_used_when_a_watch_is_refused(tmp_path: Path) -
     file.write_text("old")
     async with serving(accepting("new")) as server:
         credentials = TokenFile(file)
-        await credentials.grant(period=60)
+        await credentials.authentication(period=60)
         file.write_text("new")
         async with logged_in(server, credentials) as client, client.watch(PODS) as stream:
             assert [batch async for batch in stream] == []
@@ -174,14 +173,14 @@ async def test_many_refused_requests_renew_once() -> None:
         renewals = 0
         token = "old"
 
-        async def grant(self, *, period: float) -> Grant:
-            return Grant(bearer(self.token))
+        async def authentication(self, *, period: float) -> Authentication:
+            return Authentication(bearer(self.token))
 
-        async def renew(self, refused: Grant) -> Grant:
+        async def renew(self, refused: Authentication) -> Authentication:
             self.renewals += 1
             await asyncio.sleep(0)
             self.token = "new"
-            return Grant(bearer(self.token))
+            return Authentication(bearer(self.token))
 
     counting = Counting()
     async with serving(accepting("new")) as server, logged_in(server, counting) as client:
@@ -193,12 +192,12 @@ async def test_a_source_of_ever_new_bad_credentials_is_an_error() -> None:
     class Endless:
         count = 0
 
-        async def grant(self, *, period: float) -> Grant:
-            return Grant(bearer(str(self.count)))
+        async def authentication(self, *, period: float) -> Authentication:
+            return Authentication(bearer(str(self.count)))
 
-        async def renew(self, refused: Grant) -> Grant:
+        async def renew(self, refused: Authentication) -> Authentication:
             self.count += 1
-            return Grant(bearer(str(self.count)))
+            return Authentication(bearer(str(self.count)))
 
     async with (
         serving(accepting("never")) as server,
@@ -265,17 +264,17 @@ async def test_an_exec_plugin_runs_again_when_its_token_expires(tmp_path: Path) 
     spec = plugin(tmp_path, credential(later, token="one"), credential(token="two"))
     credentials = executed(spec, tmp_path)
     with clock.replaced(lambda: now):
-        assert await credentials.grant(period=60) == Grant(bearer("one"))
+        assert await credentials.authentication(period=60) == Authentication(bearer("one"))
     with clock.replaced(lambda: now + timedelta(minutes=4)):
-        assert await credentials.grant(period=60) == Grant(bearer("one"))
+        assert await credentials.authentication(period=60) == Authentication(bearer("one"))
     with clock.replaced(lambda: now + timedelta(minutes=6)):
-        assert await credentials.grant(period=60) == Grant(bearer("two"))
+        assert await credentials.authentication(period=60) == Authentication(bearer("two"))
 
 
 async def test_an_exec_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
     spec = plugin(tmp_path, credential(clientCertificateData="CERT", clientKeyData="KEY"))
     credentials = executed(spec, tmp_path)
-    assert await credentials.grant(period=60) == Grant((), b"CERT", b"KEY")
+    assert await credentials.authentication(period=60) == Authentication((), b"CERT", b"KEY")
 
 
 @pytest.mark.parametrize(
@@ -290,13 +289,13 @@ async def test_an_exec_plugin_may_give_a_client_certificate(tmp_path: Path) -> N
 async def test_an_exec_plugin_that_gives_nothing_useful_is_one_message(answer: str, found: str, tmp_path: Path) -> None:
     credentials = executed(plugin(tmp_path, answer), tmp_path)
     with pytest.raises(AccessError, match=f"exec plugin .*login.* of the context 'x' gave no credentials.*{found}"):
-        await credentials.grant(period=60)
+        await credentials.authentication(period=60)
 
 
 async def test_a_missing_exec_plugin_comes_with_its_install_hint(tmp_path: Path) -> None:
     spec = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login", "installHint": "brew it"}
     with pytest.raises(AccessError, match=r"no-such-login.*brew it"):
-        await executed(spec, tmp_path).grant(period=60)
+        await executed(spec, tmp_path).authentication(period=60)
 
 
 def kubeconfig(folder: Path, user: str, current: str = "other") -> str:
@@ -315,16 +314,16 @@ async def test_an_oidc_token_that_is_still_good_is_used(tmp_path: Path) -> None:
     claims = base64.urlsafe_b64encode(b'{"exp": 99999999999}').rstrip(b"=").decode()
     file = kubeconfig(tmp_path, f"{{auth-provider: {{name: oidc, config: {{id-token: h.{claims}.s}}}}}}")
     credentials = AuthProvider(file, "x", origin="the context 'x'")
-    grant = await credentials.grant(period=60)
-    assert grant == Grant(bearer(f"h.{claims}.s"))
-    assert await credentials.grant(period=60) is grant
+    grant = await credentials.authentication(period=60)
+    assert grant == Authentication(bearer(f"h.{claims}.s"))
+    assert await credentials.authentication(period=60) is grant
     assert await credentials.renew(grant) == grant
 
 
 async def test_an_oidc_token_that_cannot_be_refreshed_is_one_message(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, "{auth-provider: {name: oidc, config: {client-id: c}}}")
     with pytest.raises(AccessError, match="auth-provider of the context 'x' gave no token"):
-        await AuthProvider(file, "x", origin="the context 'x'").grant(period=60)
+        await AuthProvider(file, "x", origin="the context 'x'").authentication(period=60)
 
 
 async def test_many_requests_after_an_expiry_run_one_plugin(tmp_path: Path) -> None:
@@ -360,18 +359,18 @@ def test_two_loops_share_one_run_of_a_plugin_also_while_one_is_blocked(tmp_path:
     spec = plugin(tmp_path, credential(token="one"))
     credentials = executed(spec, tmp_path)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        grants = list(pool.map(lambda _: asyncio.run(credentials.grant(period=60)), range(4)))
-    assert grants == [Grant(bearer("one"))] * 4
+        grants = list(pool.map(lambda _: asyncio.run(credentials.authentication(period=60)), range(4)))
+    assert grants == [Authentication(bearer("one"))] * 4
     assert (tmp_path / "count").read_text() == "1"
 
 
 async def test_who_waits_no_longer_for_a_plugin_leaves_it_to_the_others(tmp_path: Path) -> None:
     spec = program(tmp_path, "time.sleep(0.3)", f"print({credential(token='one')!r})")
     credentials = executed(spec, tmp_path)
-    first, second = (asyncio.create_task(credentials.grant(period=60)) for _ in range(2))
+    first, second = (asyncio.create_task(credentials.authentication(period=60)) for _ in range(2))
     await asyncio.sleep(0.05)
     first.cancel()
-    assert await second == Grant(bearer("one"))
+    assert await second == Authentication(bearer("one"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups on Windows")
@@ -380,7 +379,7 @@ async def test_a_plugin_that_hangs_is_killed_with_all_that_it_has_started(tmp_pa
     (tmp_path / "login").chmod(0o755)
     spec = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
     with pytest.raises(AccessError, match=r"gave no credentials: no answer within 2 s"):
-        await executed(spec, tmp_path, limit=2.0).grant(period=60)
+        await executed(spec, tmp_path, limit=2.0).authentication(period=60)
     assert not any(map(lives, (tmp_path / "pids").read_text().split()))
 
 
@@ -388,8 +387,8 @@ def test_a_plugin_has_nothing_to_read_unless_it_may_ask_people(tmp_path: Path) -
     """The process that runs it has an input that never ends."""
     program(tmp_path, "sys.stdin.read()", f"print({credential(token='one')!r})")
     code = (
-        "import asyncio, pathlib; from ctl.client.config.access import load_access; "
-        "print(asyncio.run(load_access('config').credentials.grant(period=60)).headers)"
+        "import asyncio, pathlib; from ctl.client.config.loading import load_access; "
+        "print(asyncio.run(load_access('config').credentials.authentication(period=60)).headers)"
     )
     for mode in ("", ", interactiveMode: Never", ", interactiveMode: IfAvailable"):
         kubeconfig(
@@ -411,8 +410,8 @@ def test_a_plugin_may_ask_people_at_a_terminal_unless_it_is_told_never_to(tmp_pa
         f"print({credential(token='T')!r}.replace('T', f'{{asks}}-{{answer}}'))",
     )
     code = (
-        "import asyncio; from ctl.client.config.access import load_access; "
-        "print(asyncio.run(load_access('config').credentials.grant(period=60)).headers)"
+        "import asyncio; from ctl.client.config.loading import load_access; "
+        "print(asyncio.run(load_access('config').credentials.authentication(period=60)).headers)"
     )
     for mode, expected in (("Always", "True-yes"), ("IfAvailable", "True-yes"), ("Never", "False-")):
         kubeconfig(
@@ -441,7 +440,7 @@ async def test_a_plugin_that_must_ask_people_needs_a_terminal(tmp_path: Path, mo
     with (tmp_path / "login").open() as nobody:
         monkeypatch.setattr(sys, "stdin", nobody)
         with pytest.raises(AccessError, match="interactiveMode is Always, and there is no terminal"):
-            await executed(spec, tmp_path).grant(period=60)
+            await executed(spec, tmp_path).authentication(period=60)
 
 
 @pytest.mark.parametrize(
@@ -467,7 +466,7 @@ async def test_what_a_plugin_says_is_cut_and_shows_no_secret(said: str, tmp_path
     )
     spec["env"] = [{"name": "PASSWORD", "value": "opensesame"}]
     credentials = executed(spec, tmp_path)
-    grant = await credentials.grant(period=60)
+    grant = await credentials.authentication(period=60)
     with pytest.raises(AccessError, match="it ended with code 1 and said: ") as caught:
         await credentials.renew(grant)
     text = "".join(traceback.format_exception(caught.value))
@@ -480,7 +479,7 @@ async def test_what_a_plugin_says_is_cut_and_shows_no_secret(said: str, tmp_path
 @pytest.mark.parametrize("answer", ["s3cr3t", '{"kind": "ExecCredential", "status": {"token": "s3cr3t"'])
 async def test_an_answer_that_cannot_be_read_is_not_shown(answer: str, tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="bytes that are no JSON") as caught:
-        await executed(plugin(tmp_path, answer), tmp_path).grant(period=60)
+        await executed(plugin(tmp_path, answer), tmp_path).authentication(period=60)
     assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
 
@@ -509,7 +508,7 @@ async def test_many_requests_refresh_an_oidc_token_once(tmp_path: Path) -> None:
         credentials = AuthProvider(
             kubeconfig(tmp_path, f"{{auth-provider: {{name: oidc, config: {config}}}}}"), "x", origin="the context 'x'"
         )
-        grants = await asyncio.gather(*(credentials.grant(period=60) for _ in range(50)))
+        grants = await asyncio.gather(*(credentials.authentication(period=60) for _ in range(50)))
     assert {grant.headers for grant in grants} == {bearer(token(99999999999))}
     assert current == "r1"
     assert "refresh-token: r1" in (tmp_path / "config").read_text(), "who logs in next needs it"
@@ -521,11 +520,11 @@ def test_a_user_with_a_password() -> None:
 
 def test_secrets_do_not_show() -> None:
     assert "secret" not in repr(Access("http://x", credentials=Constant(bearer("secret"))))
-    assert "secret" not in repr(Grant(bearer("secret")))
+    assert "secret" not in repr(Authentication(bearer("secret")))
 
 
 def test_the_library_for_plugins_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, ctl.client.rest, ctl.client.config.access; print('kubernetes_asyncio' in sys.modules)"
+    code = "import sys, ctl.client.rest, ctl.client.config.loading; print('kubernetes_asyncio' in sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=dict(os.environ)
     )

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.discovery import Discovery
 from ctl.client.errors import APIError, RequestError
 from ctl.client.resources import Resource

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ctl.client.config.endpoint import Access, Grant
+from ctl.client.config.access import Access, Authentication
 from ctl.client.errors import Conflict, LostAnswer, NotFound
 from ctl.client.fence import NotLeading
 from ctl.client.resources import Resource
@@ -178,12 +178,12 @@ async def test_an_end_that_comes_while_the_loop_is_blocked_lets_nothing_out(sand
             return 0.0 if self.over else 5.0
 
     class Slow:
-        async def grant(self, *, period: float) -> Grant:
+        async def authentication(self, *, period: float) -> Authentication:
             # The lease ends, by the clock, while the request is being made ready; no timer has had a chance to say so.
             asyncio.get_running_loop().call_soon(setattr, fence, "over", True)
-            return Grant()
+            return Authentication()
 
-        async def renew(self, refused: Grant) -> Grant:
+        async def renew(self, refused: Authentication) -> Authentication:
             return refused
 
     fence = Blocked()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.endpoint import Access, Constant
+from ctl.client.config.access import Access, Constant
 from ctl.client.errors import AccessError, APIError, LostAnswer, RequestError
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings

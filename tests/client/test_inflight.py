@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from ctl.client.wire.inflight import PER_CONNECTION, Crowd
+from ctl.client.wire.sender import PER_CONNECTION, InFlight
 
 pytestmark = pytest.mark.virtual_time
 
 
 async def test_there_is_room_while_the_connections_can_keep_up() -> None:
-    crowd, loop = Crowd(2), asyncio.get_running_loop()
+    crowd, loop = InFlight(2), asyncio.get_running_loop()
     began = loop.time()
     for _ in range(2 * PER_CONNECTION):
         crowd.enter()
@@ -19,7 +19,7 @@ async def test_there_is_room_while_the_connections_can_keep_up() -> None:
 
 
 async def test_who_comes_too_early_waits_until_one_has_left_or_the_time_is_over() -> None:
-    crowd, loop = Crowd(1), asyncio.get_running_loop()
+    crowd, loop = InFlight(1), asyncio.get_running_loop()
     for _ in range(PER_CONNECTION + 1):
         crowd.enter()
     began = loop.time()
@@ -31,7 +31,7 @@ async def test_who_comes_too_early_waits_until_one_has_left_or_the_time_is_over(
 
 
 async def test_a_cancellation_while_waiting_is_passed_on() -> None:
-    crowd = Crowd(0)
+    crowd = InFlight(0)
     crowd.enter()
     waiting = asyncio.create_task(crowd.room(60))
     await asyncio.sleep(1)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import (
     AlreadyExists,
     InternalError,

@@ -1,6 +1,6 @@
 """What the client counts, under the names that Kubernetes' own components made customary."""
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import NotFound
 from ctl.client.metrics import ClientMetrics
 from ctl.client.rest import Client

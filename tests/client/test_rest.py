@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.client.config.endpoint import Access, Constant
+from ctl.client.config.access import Access, Constant
 from ctl.client.errors import (
     AccessError,
     AlreadyExists,

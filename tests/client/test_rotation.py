@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ctl.client.config.access import load_access
+from ctl.client.config.loading import load_access
 from ctl.client.errors import Unauthorized
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
@@ -187,7 +187,7 @@ async def test_a_kubeconfig_that_cannot_be_used_for_a_while_is_told_of_once(
     told = [
         record
         for record in caplog.records
-        if record.name == "ctl.client.config.access" and record.levelno >= logging.WARNING
+        if record.name == "ctl.client.config.loading" and record.levelno >= logging.WARNING
     ]
     assert len(told) == 1
     assert "old" not in told[0].getMessage().replace("older", "")

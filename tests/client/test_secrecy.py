@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ctl.client.config.access import load_access
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
+from ctl.client.config.loading import load_access
 from ctl.client.errors import AccessError, from_status
 from ctl.client.rest import Client
 from ctl.client.watch import WatchOptions

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ctl.client.config.access import load_access
-from ctl.client.config.endpoint import TLS, Access, Constant, Grant
+from ctl.client.config.access import TLS, Access, Authentication, Constant
+from ctl.client.config.loading import load_access
 from ctl.client.errors import AccessError, RequestError, Unauthorized
 from ctl.client.rest import Client
 
@@ -136,8 +136,8 @@ async def test_client_certificates(tmp_path: Path) -> None:
         assert await ask(Access(server.url, mixed)) == "me"
 
         class Plugin(Constant):
-            async def grant(self, *, period: float) -> Grant:
-                return Grant((), PERSON.pem, PERSON.key_pem)
+            async def authentication(self, *, period: float) -> Authentication:
+                return Authentication((), PERSON.pem, PERSON.key_pem)
 
         assert await ask(Access(server.url, tls, credentials=Plugin())) == "me"
         with pytest.raises(RequestError):

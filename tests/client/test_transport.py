@@ -6,7 +6,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from ctl.client.config.endpoint import TLS, Access, Constant
+from ctl.client.config.access import TLS, Access, Constant
 from ctl.client.errors import AccessError, APIError, LostAnswer, RequestError
 from ctl.client.rest import Client
 

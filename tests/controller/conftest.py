@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client

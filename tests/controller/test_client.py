@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import Conflict, Invalid, NotFound
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 import ctl
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings

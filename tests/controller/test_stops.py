@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.controller.leader.leadership import LeadershipSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ctl.cli.finalizers import HeldObject, Removal, _free
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings

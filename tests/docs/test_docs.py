@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.handlers.declaration.registry import OperatorRegistry, set_default_registry
 from ctl.sandbox import Sandbox
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.handlers.settings import OperatorSettings
 from ctl.handlers.storage.outside import ConfigMapProgressStorage
 from ctl.handlers.storage.progress import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 
 from .weather import a_weather
 from .world import KEX, Calls, World, messages, rest

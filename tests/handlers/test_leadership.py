@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
 from ctl.controller.leader.election import LEASES

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import ctl
-from ctl.client.config.access import AccessError
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
+from ctl.client.config.loading import AccessError
 from ctl.client.errors import RequestError
 from ctl.handlers.execution.activities import ActivityError
 from ctl.sandbox import Match, SandboxSettings

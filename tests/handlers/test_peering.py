@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.client.config.access import Access, Constant
 from ctl.client.config.credentials import bearer
-from ctl.client.config.endpoint import Access, Constant
 from ctl.client.resources import Resource
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.runtime import clock

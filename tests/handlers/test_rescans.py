@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import ctl
-from ctl.client.config.endpoint import Access, Grant
+from ctl.client.config.access import Access, Authentication
 from ctl.client.errors import AccessError
 from ctl.sandbox import Match, SandboxSettings
 
@@ -25,13 +25,13 @@ class Breakable:
 
     broken = False
 
-    async def grant(self, *, period: float) -> Grant:
+    async def authentication(self, *, period: float) -> Authentication:
         if self.broken:
             raise AccessError("the plugin has failed")
-        return Grant()
+        return Authentication()
 
-    async def renew(self, refused: Grant) -> Grant:
-        return await self.grant(period=0)
+    async def renew(self, refused: Authentication) -> Authentication:
+        return await self.authentication(period=0)
 
 
 class Trouble:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
 from ctl.client.rest import Client, PatchKind

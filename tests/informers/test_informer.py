@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.informers.factory import SharedInformerFactory

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.client.config.access import Access, Constant
 from ctl.client.config.credentials import bearer
-from ctl.client.config.endpoint import Access, Constant
 from ctl.client.rest import Client
 from ctl.handlers.kopf.connections import as_access
 from ctl.sandbox import Match, SandboxSettings
@@ -273,7 +273,7 @@ async def test_a_login_with_the_kubeconfig_keeps_whom_it_impersonates(
     info = ctl.login_with_kubeconfig()
     assert info is not None
     access = as_access(info, "login")
-    headers = (await access.credentials.grant(period=60)).headers
+    headers = (await access.credentials.authentication(period=60)).headers
     assert sorted(headers) == [
         ("Authorization", "Bearer ours"),
         ("Impersonate-Extra-why", "x"),

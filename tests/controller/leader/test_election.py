@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import NotFound
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import Forbidden
 from ctl.client.fence import NotLeading
 from ctl.client.resources import Key, Resource

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ctl.client.config.endpoint import Access
+from ctl.client.config.access import Access
 from ctl.client.errors import APIError, RequestError
 from ctl.client.fence import NotLeading
 from ctl.client.resources import Resource

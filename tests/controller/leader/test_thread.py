@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from ctl.client.config.endpoint import Access, Constant
+from ctl.client.config.access import Access, Constant
 from ctl.client.errors import AccessError, Forbidden
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
