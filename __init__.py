@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from .controller.leader.leadership import Leadership, LeadershipSettings
     from .controller.leader.lease_rules import LeaseRules
     from .controller.program.manager import Manager, Stage
-    from .controller.program.serve import Serving, serve
-    from .controller.program.term import StillWorking, end_process
+    from .controller.program.serve import ServeOptions, serve
+    from .controller.program.stopping import end_process
+    from .controller.program.terms import StillActing
     from .handlers.causes.causes import Reason
     from .handlers.causes.diffs import Diff, DiffItem, DiffOperation
     from .handlers.causes.fields import FieldPath, FieldSpec
@@ -97,7 +98,6 @@ if TYPE_CHECKING:
     )
     from .handlers.kopf.posting import event, exception, info, warn
     from .handlers.loggers import LocalObjectLogger, ObjectLogger, configure
-    from .handlers.running.authority import StillActing
     from .handlers.running.declared import declare
     from .handlers.running.operator import operator, run, run_tasks, spawn_tasks
     from .handlers.settings import OperatorSettings
@@ -197,7 +197,7 @@ __all__ = [
     "RequestError",
     "Resource",
     "Result",
-    "Serving",
+    "ServeOptions",
     "SharedInformerFactory",
     "SmartProgressStorage",
     "Spec",
@@ -206,7 +206,6 @@ __all__ = [
     "StatusDiffBaseStorage",
     "StatusProgressStorage",
     "StillActing",
-    "StillWorking",
     "Store",
     "SyncDaemonStopperChecker",
     "TemporaryError",

@@ -28,9 +28,10 @@ EXPORTS: Final[Mapping[str, str]] = {
         "controller.kernel.reconciler": "Attempt",
         "controller.api.resolve": "UnknownResource",
         "controller.kernel.result": "Result TerminalError",
-        "controller.program.serve": "Serving serve",
+        "controller.program.serve": "ServeOptions serve",
         "controller.kernel.channel": "Channel every",
-        "controller.program.term": "StillWorking end_process",
+        "controller.program.stopping": "end_process",
+        "controller.program.terms": "StillActing",
         "handlers.running.declared": "declare",
         "informers.factory": "SharedInformerFactory",
         "handlers.daemons.stoppers": """
@@ -44,7 +45,6 @@ EXPORTS: Final[Mapping[str, str]] = {
         "handlers.causes.views": """
             Annotations Body BodyEssence Labels Meta ObjectReference OwnerReference RawBody RawEvent RawEventType Spec Status
         """,
-        "handlers.running.authority": "StillActing",
         "handlers.kopf.connections": "AiohttpSession ConnectionInfo",
         "handlers.declaration.filters": "ABSENT PRESENT all_ any_ none_ not_",
         "handlers.declaration.registry": "OperatorRegistry get_default_registry set_default_registry",
@@ -123,10 +123,9 @@ OWN: Final = frozenset(
         "OwnershipError",
         "RequestError",
         "Result",
-        "Serving",
+        "ServeOptions",
         "Stage",
         "StillActing",
-        "StillWorking",
         "TerminalError",
         "UnknownResource",
         "Written",

@@ -8,9 +8,9 @@ import msgspec
 
 from ..client.errors import AccessError, APIError, NoAccessError, RequestError, Unauthorized
 from ..controller.http.server import AddressError
+from ..controller.program.terms import StillActing
 from ..handlers.errors import LoginError
 from ..handlers.execution.activities import ActivityError
-from ..handlers.running.authority import StillActing
 from .process import last_resort
 
 

@@ -108,7 +108,7 @@ def collecting_rarely() -> Iterator[None]:
 
 def last_resort() -> Callable[[Exception], None] | None:
     """The function that ends the process at once with one sentence and exit code 1; None where the command does not own the process."""
-    from ..controller.program.term import end_process  # the HTTP library takes half a second to load
+    from ..controller.program.stopping import end_process  # the HTTP library takes half a second to load
 
     return end_process if Process.is_ours else None
 

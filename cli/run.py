@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from ..client.config.loading import load_access
+from ..controller.http.addresses import parse_http
 from ..handlers.declaration.registry import OperatorRegistry, get_default_registry
 from ..handlers.declaration.survey import Survey
 from ..handlers.kopf.client_libraries import introduce
-from ..handlers.running.endpoints import parse_http
 from ..handlers.running.operator import operator
 from ..runtime.tasks import alone
 from .alias import install_as_kopf

@@ -8,11 +8,11 @@ from typing import Final
 
 from ..client.config.loading import HOME_CONFIG, is_in_cluster, load_access, read_kubeconfig
 from ..client.errors import AccessError
+from ..controller.http.addresses import parse_http
 from ..handlers.causes.causes import Activity
 from ..handlers.declaration.registry import OperatorRegistry
 from ..handlers.declaration.survey import Survey
 from ..handlers.running.declared import declared, is_bare
-from ..handlers.running.endpoints import parse_http
 
 MANY: Final = 10
 """So many names are shown; the others are counted."""

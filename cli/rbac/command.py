@@ -14,7 +14,7 @@ from ...controller.peering.rules import CLUSTER_PLURAL, GROUPS, NAMESPACED_PLURA
 from ...handlers.declaration.namespaces import exact_namespaces
 from ...handlers.declaration.registry import OperatorRegistry, get_default_registry
 from ...handlers.running.declared import declared, is_bare
-from ...handlers.running.electing import lease_name
+from ...handlers.running.election import lease_name
 from ..alias import install_as_kopf
 from ..failures import CommandError, explained
 from ..loading import load, modules_of_user

@@ -26,7 +26,7 @@ from ..api.client import CachedClient
 from ..api.resolve import resolve
 from ..events.event import Reporter
 from ..events.recorder import Recorder
-from ..http.explain import KeyExplanation, explain
+from ..http.pages import KeyExplanation, explain
 from ..kernel import mappers
 from ..kernel.controller import Controller, Watched
 from ..kernel.mappers import Mapper

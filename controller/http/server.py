@@ -31,7 +31,7 @@ class Query(dict[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PageRequest:
     """What a page is asked."""
 
     query: Query = field(default_factory=Query)
@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageResponse:
     """What a page says."""
 
     body: bytes
@@ -49,7 +49,7 @@ class Answer:
     content_type: str = "text/plain; charset=utf-8"
 
 
-Page = Callable[[Request], Awaitable[Answer]]
+Page = Callable[[PageRequest], Awaitable[PageResponse]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -241,9 +241,9 @@ def _handler(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         told = request.get_extra_info
         is_local = _is_loopback(told("peername")) and _is_loopback(told("sockname"))
         try:
-            answer = await page(Request(Query(request.query.items()), request.headers.get("Accept", ""), is_local))
+            answer = await page(PageRequest(Query(request.query.items()), request.headers.get("Accept", ""), is_local))
         except Exception as error:
-            answer = Answer(f"{type(error).__name__}: {error}\n".encode(), 500)
+            answer = PageResponse(f"{type(error).__name__}: {error}\n".encode(), 500)
         return web.Response(body=answer.body, status=answer.status, headers={"Content-Type": answer.content_type})
 
     return handle

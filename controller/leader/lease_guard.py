@@ -5,8 +5,7 @@ before anything can be cancelled. What waits here is cancelled as soon as the lo
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
@@ -22,16 +21,6 @@ tenure: ContextVar[Left | None] = ContextVar("tenure", default=None)
 
 class TenureOverError(Exception):
     """A function was not called in its thread: the lease was over by then."""
-
-
-@contextmanager
-def acting_by(left: Left | None) -> Iterator[None]:
-    """Act by this while inside, also in the tasks that begin there."""
-    token = tenure.set(left)
-    try:
-        yield
-    finally:
-        tenure.reset(token)
 
 
 async def until_held(left: Left) -> None:

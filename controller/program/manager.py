@@ -1,11 +1,13 @@
 """A manager starts components in one readable order and stops them in the reverse, within a time."""
 
 import asyncio
+import contextvars
 import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from ...runtime.tasks import Tasks
 
@@ -17,15 +19,17 @@ class Stage(IntEnum):
 
     HTTP = 1
     """Metrics and health: to be seen from the first moment to the last."""
-    WEBHOOKS = 2
+    STARTUP = 2
+    """Startup and cleanup handlers; the client."""
+    WEBHOOKS = 3
     """Admission: the API server may need it to serve anything else."""
-    CACHES = 3
+    CACHES = 4
     """Informers."""
-    ELECTION = 4
-    """Who opens the gates. Before the controllers, so that a lease is released after their last write."""
-    CONTROLLERS = 5
-    """On every replica: a standby's fill their queues when their gate opens, and leaders only act."""
-    OTHERS = 6
+    ELECTION = 5
+    """What opens the gate. Before the controllers, so that a lease is released after their last write."""
+    CONTROLLERS = 6
+    """On every replica; only a leader's act. They stop all at once: their attempts have one time together."""
+    OTHERS = 7
     """The user's own."""
 
 
@@ -36,15 +40,34 @@ class Component(Protocol):
     def name(self) -> str:
         """What it is called in the log."""
 
-    async def start(self) -> None:
-        """Begin; returns when it runs. An exception ends the whole."""
+    async def start(self) -> object:
+        """Begin; returns when it runs. An exception stops the program."""
 
-    async def stop(self, grace: float) -> None:
+    async def stop(self, grace: float) -> object:
         """End within about `grace` seconds. Not called when the start failed."""
+
+
+async def _nothing(*_: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """A component of two functions."""
+
+    name: str
+    start: Callable[[], Coroutine[Any, Any, object]] = _nothing
+    stop: Callable[[float], Coroutine[Any, Any, object]] = _nothing
 
 
 class StopError(ExceptionGroup[Exception]):
     """Components that raised while they were stopped; all others were stopped all the same."""
+
+
+_OVER = max(Stage) + 1
+
+
+async def _ended(component: Component, grace: float) -> None:
+    await component.stop(grace)
 
 
 @dataclass(slots=True)
@@ -52,19 +75,27 @@ class Manager:
     """The components of one program, or of one part of it: managers are components themselves.
 
     It starts no loop, catches no signals and touches no task but its own, so it runs beside anything else in a loop. `grace` is the time
-    for the whole stop, in seconds; each component gets what the ones before it have left, and a second at least.
+    for the whole stop, in seconds; each component gets what the ones before it have left, and a second at least. One that takes `patience`
+    seconds longer is left to itself; None: it is waited for. Context variables that a component sets in its start are seen by the starts
+    after it, and by all stops.
     """
 
     name: str = "manager"
     grace: float = 30.0
+    patience: float | None = 1.0
     _stages: dict[Stage, list[Component]] = field(default_factory=dict)
-    _started: list[Component] = field(default_factory=list)
+    _begun: int | None = None
+    _started: list[tuple[Stage, Component]] = field(default_factory=list)
+    _context: contextvars.Context | None = None
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _failure: BaseException | None = None
 
     def add(self, component: Component, stage: Stage = Stage.OTHERS) -> None:
-        """Have a component started with the rest. Raises RuntimeError when the manager runs: start and stop it yourself then."""
-        if self._started:
+        """Have a component started with the rest. A component may add others in its start, to its own stage or later ones.
+
+        Raises RuntimeError when the stage is over: start and stop it yourself then.
+        """
+        if self._begun is not None and stage < self._begun:
             raise RuntimeError(f"{self.name} runs already; {component.name} comes too late to be started in its stage.")
         self._stages.setdefault(stage, []).append(component)
 
@@ -84,14 +115,19 @@ class Manager:
 
     async def start(self) -> None:
         """Start everything. When one start fails or is cancelled, what had started is stopped, and the error is raised."""
-        for component in self.order():
-            _logger.debug("%s starts %s.", self.name, component.name)
-            try:
-                await component.start()
-            except BaseException:
-                await self.stop()
-                raise
-            self._started.append(component)
+        try:
+            for stage in Stage:
+                self._begun = stage
+                # The list may grow meanwhile.
+                for component in self._stages.get(stage, ()):
+                    _logger.debug("%s starts %s.", self.name, component.name)
+                    await component.start()
+                    self._started.append((stage, component))
+                    self._context = contextvars.copy_context()
+            self._begun = _OVER
+        except BaseException as error:
+            await self._stop_after(error)
+            raise
 
     async def stop(self, grace: float | None = None) -> None:
         """Stop everything that was started, in the reverse order, within about `grace` seconds (None: the manager's own).
@@ -104,28 +140,48 @@ class Manager:
         errors: list[Exception] = []
         cancelled: asyncio.CancelledError | None = None
         tasks = Tasks(self.name)
+        context = self._context or contextvars.copy_context()
         while self._started:
-            component = self._started.pop()
-            left = 1.0 if cancelled else max(1.0, deadline - loop.time())
-            stopping = tasks.spawn(component.stop(0.0 if cancelled else left), name=f"stop of {component.name}")
+            left = 0.0 if cancelled else max(1.0, deadline - loop.time())
+            stopping = {
+                context.run(tasks.spawn, _ended(component, left), name=f"stop of {component.name}"): component
+                for component in self._last()
+            }
+            # A little more than the components were given, so that each is the one to say what it had to abandon.
+            timeout = None if self.patience is None else max(1.0, left) + self.patience
             try:
-                # A second more than the component was given, so that it is the one to say what it had to abandon.
-                await asyncio.wait({stopping}, timeout=left + 1.0)
+                await asyncio.wait(stopping, timeout=timeout)
             except asyncio.CancelledError as exc:
                 cancelled = exc
-                await asyncio.wait({stopping}, timeout=1.0)
-            if not stopping.done():
-                _logger.warning(
-                    "%s: %s did not stop within %.1f s and is left to itself.", self.name, component.name, left
-                )
-                stopping.cancel()
-            elif not stopping.cancelled() and isinstance(error := stopping.exception(), Exception):
-                errors.append(error)
+                await asyncio.wait(stopping, timeout=1.0)
+            for task, component in stopping.items():
+                if not task.done():
+                    _logger.warning(
+                        "%s: %s did not stop within %.1f s and is left to itself.", self.name, component.name, left
+                    )
+                    task.cancel()
+                elif not task.cancelled() and isinstance(error := task.exception(), Exception):
+                    errors.append(error)
         await tasks.stop(0.0)
         if cancelled is not None:
             raise cancelled
         if errors:
             raise StopError(f"{self.name}: {len(errors)} components failed to stop", errors)
+
+    def _last(self) -> list[Component]:
+        """What is to be stopped next: the controllers at once, others one by one."""
+        stage, component = self._started.pop()
+        last = [component]
+        while stage is Stage.CONTROLLERS and self._started and self._started[-1][0] is stage:
+            last.append(self._started.pop()[1])
+        return last
+
+    async def _stop_after(self, error: BaseException) -> None:
+        """Stop everything because of an error, which matters more than those of the stop."""
+        try:
+            await self.stop()
+        except StopError as stopping:
+            _logger.exception("%s: components failed to stop after %r", self.name, error, exc_info=stopping)
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Start, wait until the event is set, something fails, or the caller is cancelled; then stop. Raises the failure.
@@ -146,7 +202,10 @@ class Manager:
             for task in (starting, *wishes):
                 task.cancel()
             await self._given_up(starting)
-            await self.stop()
+            if self._failure is None:
+                await self.stop()
+            else:
+                await self._stop_after(self._failure)
         if self._failure is not None:
             raise self._failure
 

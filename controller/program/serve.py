@@ -1,32 +1,28 @@
 """Run a program of reconcilers with one call: a client, shared informers, and the controllers, until it is told to stop."""
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from signal import Signals
 
 from ...client.config.access import Access, AccessSource
 from ...client.config.loading import is_in_cluster, load_access
 from ...client.rest import Client
 from ...client.settings import ClientSettings
 from ...informers.factory import SharedInformerFactory
-from ...runtime.signals import caught
 from ...runtime.watchdog import LIMIT, LoopWatchdog
 from ..building.builder import ControllerSpec, refuse_namesakes
-from ..building.built import accuse
-from ..http.addresses import parse_http
-from ..leader.gates import AllOf, Gate
+from ..building.built import BuiltController, accuse
+from ..http.addresses import Site, parse_http, sites
+from ..http.diagnostics import Diagnostics
+from ..leader.gates import Gate
 from ..leader.leadership import Leadership, LeadershipSettings
-from .diagnostics import Showing
-from .manager import Component, Manager, Stage
-from .term import LastResort, Term
-
-_logger = logging.getLogger("ctl.controller")
+from .manager import Component, Hooks, Manager, Stage
+from .stopping import LastResort, stopping_on_signals
+from .terms import ProgramGate, TermHooks, Terms, acting_in, gate_of
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServeOptions:
     """How a program of reconcilers is run.
 
     `access` is the way to the server; None: $KUBECONFIG, the pod's account, or ~/.kube/config. `namespaces` is where those controllers
@@ -54,7 +50,7 @@ async def serve(
     *parts: ControllerSpec | Component,
     access: Access | AccessSource | None = None,
     stop: asyncio.Event | None = None,
-    serving: Serving = Serving(),
+    options: ServeOptions = ServeOptions(),
     leadership: LeadershipSettings | None = None,
     http: str | int | None = None,
 ) -> None:
@@ -62,7 +58,7 @@ async def serve(
 
     With `leadership` they act only while this process holds that Lease, writes through their clients are fenced by it, and it is given
     back after the last one; other components run on every replica. A reconciler that goes on although it was cancelled when the lease
-    was lost ends the whole (StillWorking). `http` is where metrics and health are served: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere
+    was lost stops the program (StillActing). `http` is where metrics and health are served: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere
     else), or `off`, the default.
 
     Only in the main thread, and only where nobody else handles them, are signals caught. The informers are shared by all. Raises
@@ -73,60 +69,47 @@ async def serve(
     refuse_namesakes(part.name for part in parts if isinstance(part, ControllerSpec))
     address = parse_http(http, in_cluster=is_in_cluster())
     wish = asyncio.Event() if stop is None else stop
-
-    def told(signal: Signals) -> None:
-        _logger.info("Signal %s is received; the controllers are stopping.", signal.name)
-        wish.set()
-
-    watchdog = LoopWatchdog(lambda: serving.loop_block_limit, accuse)
-    with caught(told):
-        source = access or serving.access or load_access()
-        async with Client(source, serving.settings) as client:
-            factory = SharedInformerFactory(client)
-            leading = None if leadership is None else Leadership(source, leadership, serving.settings)
-            showing = None if address is None else Showing(address, client, factory, watchdog, leading)
-            both = None if leading is None or serving.gate is None else AllOf(leading, serving.gate)
-            if showing is not None:
-                showing.debug_pages = serving.debug_pages
-            program = _Program(client, factory, both or leading or serving.gate, leading, showing)
-            manager = program.managed(parts, serving)
-            watchdog.start()
-            try:
-                await manager.run(wish)
-            finally:
-                watchdog.stop()
-                if both is not None:
-                    both.close()
-                await factory.stop()
+    with stopping_on_signals(wish.set):
+        source = access or options.access or load_access()
+        leading = None if leadership is None else Leadership(source, leadership, options.settings)
+        async with Client(source, options.settings, fence=leading) as client:
+            gate = gate_of(leading, *(() if options.gate is None else (options.gate,)))
+            await _program(parts, options, client, gate, sites(address)).run(wish)
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What the controllers of one program share."""
+def _program(
+    parts: Iterable[ControllerSpec | Component],
+    options: ServeOptions,
+    client: Client,
+    gate: ProgramGate,
+    shown_at: list[Site],
+) -> Manager:
+    """All components in their stages."""
+    manager, factory = Manager(grace=options.grace), SharedInformerFactory(client)
+    controllers: list[BuiltController] = []
 
-    client: Client
-    factory: SharedInformerFactory
-    gate: Gate | None
-    leading: Leadership | None
-    showing: Showing | None
+    def progress() -> str:
+        left = [built.name for built in controllers if not built.is_started]
+        return f"not started yet: {', '.join(left)}" if left else ""
 
-    def managed(self, parts: Iterable[ControllerSpec | Component], serving: Serving) -> Manager:
-        """All components in their stages."""
-        manager = Manager(grace=serving.grace)
-        if self.showing is not None:
-            manager.add(self.showing, Stage.HTTP)
-        term = None if self.leading is None else Term(self.leading, manager.fail, serving.last_resort)
-        if term is not None:
-            self.client.fence = self.leading
-            manager.add(term, Stage.ELECTION)
-        for part in parts:
-            if not isinstance(part, ControllerSpec):
-                manager.add(part)
-                continue
-            built = part.build(self.client, self.factory, gate=self.gate, namespaces=serving.namespaces)
+    diagnostics = Diagnostics(
+        LoopWatchdog(lambda: options.loop_block_limit, accuse), progress, debug_pages=lambda: options.debug_pages
+    )
+    diagnostics.show_cluster(client, factory, gate.leadership)
+    manager.add(diagnostics, Stage.HTTP)
+    for site in shown_at:
+        manager.add(diagnostics.server(site), Stage.HTTP)
+    manager.add(Hooks("informers", stop=lambda _: factory.stop()), Stage.CACHES)
+    if gate.leadership is not None:
+        manager.add(gate.leadership, Stage.ELECTION)
+    hooks = TermHooks(lambda: acting_in(built.controller for built in controllers))
+    manager.add(Terms(gate, hooks, manager.fail, options.last_resort), Stage.ELECTION)
+    for part in parts:
+        if isinstance(part, ControllerSpec):
+            built = part.build(client, factory, gate=gate, namespaces=options.namespaces)
+            controllers.append(built)
+            diagnostics.show_controller(built.name, built.samples, built.explain_text)
             manager.add(built, Stage.CONTROLLERS)
-            if self.showing is not None:
-                self.showing.show(built)
-            if term is not None:
-                term.oversee(built.controller)
-        return manager
+        else:
+            manager.add(part)
+    return manager

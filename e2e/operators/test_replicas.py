@@ -205,7 +205,7 @@ async def three(crew: Crew) -> str:
     first = crew.start()
     await crew.said(first, f"{first} leads from now on")
     for name in [crew.start(), crew.start()]:
-        await crew.said(name, f"Standing by: {first} leads.")
+        await crew.said(name, f"Standby; the leader is {first}.")
     await crew.writer()
     return first
 
@@ -213,7 +213,7 @@ async def three(crew: Crew) -> str:
 async def any_three(crew: Crew) -> None:
     """Start three with a short lease, whoever leads."""
     for name in [crew.start(lease=SHORT) for _ in range(3)]:
-        # "I lead from now on", or "Standing by: another one leads."
+        # "I lead from now on", or "Standby; the leader is another one."
         await crew.said(name, " leads")
     await crew.writer()
 
@@ -247,7 +247,7 @@ async def test_a_leader_that_is_told_to_stop_hands_over_within_a_second(crew: Cr
         if took < 1:
             break
         leader, another = first.by, crew.start()
-        await crew.said(another, f"Standing by: {leader} leads.")
+        await crew.said(another, f"Standby; the leader is {leader}.")
     assert took < 1
     await crew.check()
 
@@ -260,7 +260,7 @@ async def test_a_leader_whose_network_is_cut_stops_before_another_one_starts(cre
         cut = crew.start(kubeconfig=through(proxy, crew.ground.target, tmp_path / "cut-off"))
         await crew.said(cut, f"{cut} leads from now on")
         other = crew.start()
-        await crew.said(other, f"Standing by: {cut} leads.")
+        await crew.said(other, f"Standby; the leader is {cut}.")
         await crew.writer()
         proxy.close()
         began = time.time()
@@ -269,7 +269,7 @@ async def test_a_leader_whose_network_is_cut_stops_before_another_one_starts(cre
         assert first.at - began < DURATION + 15
         await crew.said(cut, f"{cut} stands by from now on")
         proxy.reopen()
-        await crew.said(cut, f"Standing by: {other} leads.")
+        await crew.said(cut, f"Standby; the leader is {other}.")
         assert crew.members[cut].process.poll() is None
         assert await asyncio.to_thread(crew.members[other].stop) == 0
         await crew.writer(after=time.time(), other=other)

@@ -8,10 +8,8 @@ probe handlers, threads and tasks of the program's own) they raise LookupError.
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...client.rest import Client
@@ -66,12 +64,30 @@ Backoffs: TypeAlias = float | Iterable[float] | None
 """The pauses between the attempts to post, in seconds; None: `settings.posting.default_backoffs`."""
 
 
-@dataclass(frozen=True, slots=True)
 class Posting:
-    """The way from handlers to the recorder of the operator they belong to."""
+    """The way from handlers to the recorder of the operator they belong to; a component, for all that is started after it."""
 
-    recorder: Recorder
-    settings: OperatorSettings
+    name = "posting"
+
+    def __init__(self, client: Client, settings: OperatorSettings, rights: Rights) -> None:
+        how = settings.posting
+        reporter = Reporter(how.reporting_component, how.reporting_instance, how.event_name_prefix)
+        self.settings = settings
+        self._recorder = Recorder(client, reporter, rights, concurrency=how.worker_limit)
+        self._poster = _Poster(self._recorder, settings)
+
+    async def start(self) -> None:
+        """Post from now on, in this context."""
+        await self._recorder.start()
+        _posting.set(self)
+        # Only when asked for: with any handler there, Python's last resort for programs without logging falls silent.
+        if self.settings.posting.loggers:
+            _objects.addHandler(self._poster)
+
+    async def stop(self, grace: float) -> None:
+        """Write what waits, within `grace` seconds."""
+        _objects.removeHandler(self._poster)
+        await self._recorder.stop(grace)
 
     def say(self, objs: Any, type: str, reason: str, message: str, backoffs: Backoffs) -> None:
         """Post about all of the objects, if posting is enabled."""
@@ -79,7 +95,7 @@ class Posting:
         if settings.enabled:
             way = Way(settings.default_backoffs if backoffs is None else backoffs, SIMILAR)
             for post in posts_about(objs, type=type, reason=reason, message=message):
-                self.recorder.add(post, way)
+                self._recorder.add(post, way)
 
 
 _posting: ContextVar[Posting] = ContextVar("posting")
@@ -116,26 +132,6 @@ def exception(
     found = exc if exc is not None else sys.exc_info()[1]
     told_reason, text = describe_error(found, reason, message)
     _say_at(logging.ERROR, objs, "Error", told_reason, text, backoffs)
-
-
-@asynccontextmanager
-async def posting(client: Client, settings: OperatorSettings, rights: Rights) -> AsyncIterator[None]:
-    """Post for everything that is started inside; at the end write what waits, for `settings.queueing.exit_timeout` at most."""
-    how = settings.posting
-    reporter = Reporter(how.reporting_component, how.reporting_instance, how.event_name_prefix)
-    recorder = Recorder(client, reporter, rights, concurrency=how.worker_limit)
-    await recorder.start()
-    token = _posting.set(Posting(recorder, settings))
-    poster = _Poster(recorder, settings)
-    # Only when asked for: with any handler there, Python's last resort for programs without logging falls silent.
-    if settings.posting.loggers:
-        _objects.addHandler(poster)
-    try:
-        yield
-    finally:
-        _objects.removeHandler(poster)
-        _posting.reset(token)
-        await recorder.stop(settings.queueing.exit_timeout)
 
 
 _objects = logging.getLogger("kopf.objects")

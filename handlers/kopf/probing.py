@@ -4,8 +4,8 @@ import asyncio
 import json
 from typing import Any
 
-from ...controller.http.pages import Condition
-from ...controller.http.server import Answer, Request
+from ...controller.http.pages import CheckResult
+from ...controller.http.server import PageRequest, PageResponse
 from ..causes.causes import Activity
 from ..execution.activities import ActivityError, Stage
 
@@ -55,18 +55,18 @@ class Liveness:
             self._found = run.result()
             self._until = asyncio.get_running_loop().time() + KEEP_SECONDS
 
-    async def answer(self, _: Request) -> Answer:
+    async def answer(self, _: PageRequest) -> PageResponse:
         """The results as JSON. Raises ActivityError when a handler failed for good: a 500 to who asked."""
         if not self._begun:
-            return Answer(b"The startup handlers have not succeeded yet.\n", 503)
+            return PageResponse(b"The startup handlers have not succeeded yet.\n", 503)
         found = await self.find()
-        return Answer(json.dumps(found, default=str).encode(), content_type="application/json; charset=utf-8")
+        return PageResponse(json.dumps(found, default=str).encode(), content_type="application/json; charset=utf-8")
 
-    async def check(self) -> Condition:
+    async def check(self) -> CheckResult:
         """Whether the process is alive, as far as the handlers can tell; before they may be asked, it is."""
         if not self._begun:
-            return Condition(ok=True, text="not asked yet")
+            return CheckResult(ok=True, text="not asked yet")
         try:
-            return Condition(ok=True, text=json.dumps(await self.find(), default=str))
+            return CheckResult(ok=True, text=json.dumps(await self.find(), default=str))
         except ActivityError as error:
-            return Condition(ok=False, text=str(error))
+            return CheckResult(ok=False, text=str(error))

@@ -1,81 +1,69 @@
-"""Controllers are declared beside handlers, and run by the same operator: on its client and informers, through its gate."""
+"""Controllers and components are declared beside handlers, and run by the same operator: controllers on its client and informers, through its gate."""
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...client.errors import AccessError, APIError, RequestError
-from ...client.rest import Client
-from ...controller.api.access_review import Rights
 from ...controller.api.resolve import UnknownResource
 from ...controller.building.builder import ControllerSpec
 from ...controller.building.built import BuiltController
-from ...controller.http.pages import Condition
+from ...controller.http.pages import CheckResult
 from ...controller.kernel.controller import Controller
-from ...controller.leader.gates import Gate
-from ...informers.factory import SharedInformerFactory
+from ...controller.program.manager import Component
 from ...informers.informer import Informer
 from ...runtime.tasks import Tasks
-from ..declaration.namespaces import NamespacePattern, exact_namespaces
+from ..declaration.namespaces import exact_namespaces
 from ..declaration.registry import OperatorRegistry, get_default_registry
 from .namespaces import Namespaces
-from .observation import CRDS, RESCANS
+from .observation import CRDS, RESCANS, Cluster
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T", bound=ControllerSpec)
+T = TypeVar("T", bound=ControllerSpec | Component)
 
 PATIENCE = 30.0
 """How often to ask for a resource which is missing, in seconds, though no definition has changed: not all resources have one."""
 
-_declared: WeakKeyDictionary[OperatorRegistry, list[ControllerSpec]] = WeakKeyDictionary()
+_declared: WeakKeyDictionary[OperatorRegistry, list[ControllerSpec | Component]] = WeakKeyDictionary()
 
 
-def declare(spec: T, *, registry: OperatorRegistry | None = None) -> T:
-    """Have the operator run a controller beside its handlers, or alone; gives the controller back, so it can be a decorator.
+def declare(part: T, *, registry: OperatorRegistry | None = None) -> T:
+    """Have the operator run a controller, or a component of your own, beside its handlers, or alone; gives it back, so it can be a decorator.
 
     @ctl.declare
     @ctl.controller("kopfexamples.kopf.dev").owns("configmaps").reconciles
     async def reconcile(key, context): ...
 
-    Without a registry it is the default one, as for handlers. Raises TypeError for what is no complete controller.
+    A component has a `name`, `start()` and `stop(grace)`: it is started last, and stopped first, on every replica. Without a registry it
+    is the default one, as for handlers. Raises TypeError for what is neither.
     """
-    if not isinstance(spec, ControllerSpec):
+    if not isinstance(part, ControllerSpec) and not all(hasattr(part, method) for method in ("name", "start", "stop")):
         raise TypeError(
-            f"Only a complete controller can be declared, as ctl.controller(...).reconciles(function) gives; got {spec!r}."
+            "Only a complete controller can be declared, as ctl.controller(...).reconciles(function) gives, or a component with a "
+            f"name, start() and stop(grace); got {part!r}."
         )
     chosen = get_default_registry() if registry is None else registry
-    _declared.setdefault(chosen, []).append(spec)
-    return spec
+    _declared.setdefault(chosen, []).append(part)
+    return part
 
 
 def declared(registry: OperatorRegistry) -> tuple[ControllerSpec, ...]:
     """The controllers of a registry, in the order of their declaration."""
-    return tuple(_declared.get(registry, ()))
+    return tuple(part for part in _declared.get(registry, ()) if isinstance(part, ControllerSpec))
+
+
+def components(registry: OperatorRegistry) -> tuple[Component, ...]:
+    """The components of a registry, in the order of their declaration."""
+    return tuple(part for part in _declared.get(registry, ()) if not isinstance(part, ControllerSpec))
 
 
 def is_bare(registry: OperatorRegistry) -> bool:
-    """Whether nothing is declared in a registry: no handler of any kind, and no controller."""
-    return not registry.specs() and not declared(registry)
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What the controllers of one operator share."""
-
-    client: Client
-    factory: SharedInformerFactory
-    gate: Gate | None = None
-    patterns: frozenset[NamespacePattern] | None = None
-    """The namespaces that are served; None: all."""
-    rights: Rights | None = None
-    """None: they are asked for anew."""
-    rescan: bool = True
-    """Whether to look for namespaces and definitions that come and go (`settings.scanning.disabled`)."""
+    """Whether nothing is declared in a registry: no handler of any kind, no controller, and no component."""
+    return not registry.specs() and not _declared.get(registry)
 
 
 @dataclass(slots=True)
@@ -98,39 +86,36 @@ class Controllers:
 
     specs: tuple[ControllerSpec, ...]
     cluster: Cluster
-    on_built: Callable[[BuiltController], None] = lambda _: None
-    """Called with each controller before it is started."""
     _starts: list[_Start] = field(default_factory=list)
     _namespaces: Namespaces | None = None
-    _rights: Rights = field(init=False)
     _definitions: Informer | None = None
     # Set and replaced at each change of the definitions.
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: Tasks = field(default_factory=lambda: Tasks("declared controllers"))
+    name: str = "declared controllers"
 
     def __post_init__(self) -> None:
-        self._rights = self.cluster.rights or Rights(self.cluster.client)
-
-    def start(self) -> None:
-        """Begin to start them, each by itself: one whose resources are not installed yet waits for them and holds up nobody."""
-        client, factory, gate, patterns = (
-            self.cluster.client,
-            self.cluster.factory,
-            self.cluster.gate,
-            self.cluster.patterns,
-        )
-        namespaces = None if patterns is None else exact_namespaces(patterns)
+        """Build them."""
+        cluster = self.cluster
+        namespaces = None if cluster.patterns is None else exact_namespaces(cluster.patterns)
         for spec in self.specs:
-            built = spec.build(client, factory, gate=gate, namespaces=namespaces)
+            built = spec.build(cluster.client, cluster.factory, gate=cluster.gate, namespaces=namespaces)
             self._starts.append(_Start(built, follows=spec.plan.options.namespaces is None))
-            self.on_built(built)
+
+    @property
+    def built(self) -> tuple[BuiltController, ...]:
+        """All of them."""
+        return tuple(one.built for one in self._starts)
+
+    async def start(self) -> None:
+        """Begin to start them, each by itself: one whose resources are not installed yet waits for them and holds up nobody."""
         if self._starts:
             self._tasks.spawn(self._begin(), name="start")
 
     async def _begin(self) -> None:
         patterns = self.cluster.patterns
         if patterns is not None and any(one.follows for one in self._starts):
-            self._namespaces = Namespaces(patterns, self.cluster.factory, self._rights)
+            self._namespaces = Namespaces(patterns, self.cluster.factory, self.cluster.rights)
             await self._namespaces.start(self._move, scan=self.cluster.rescan)
             await self._move()
         for one in self._starts:
@@ -166,7 +151,7 @@ class Controllers:
         """Begin to, if that is allowed; else what is missing is asked for from time to time."""
         if self._definitions is not None or not self.cluster.rescan:
             return
-        if await self._rights.have_all(("list", "watch"), CRDS) and self._definitions is None:
+        if await self.cluster.rights.have_all(("list", "watch"), CRDS) and self._definitions is None:
             self._definitions = self.cluster.factory.informer(CRDS)
             self._tasks.spawn(self._follow(self._definitions), name="resource definitions")
 
@@ -180,10 +165,12 @@ class Controllers:
         """Those that have been started."""
         return tuple(one.built.controller for one in self._starts if not one.missing)
 
-    def conditions(self) -> dict[str, Condition]:
+    def conditions(self) -> dict[str, CheckResult]:
         """How each of them is doing. One that waits for what is not installed is as ready as it can be: another pod would wait as well."""
         return {
-            f"controller {one.built.name}": Condition(ok=True, text=f"waits: {one.missing}" if one.missing else "runs")
+            f"controller {one.built.name}": CheckResult(
+                ok=True, text=f"waits: {one.missing}" if one.missing else "runs"
+            )
             for one in self._starts
         }
 

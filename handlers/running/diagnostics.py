@@ -1,46 +1,27 @@
-"""Show how an operator is doing: metrics, health and explanations on HTTP ports, from its first moment to its last."""
+"""What an operator shows beside what any program does: its handlers, its peers, and where an object stands and why."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
-
-from ...client.config.loading import is_in_cluster
-from ...client.metrics import FAMILIES as CLIENT_FAMILIES
-from ...client.rest import Client
-from ...controller.building.built import BuiltController
-from ...controller.building.built import accuse as accuse_reconcilers
-from ...controller.http.health import BUILD, READY, of_informers, of_leadership, of_program, without_lists
-from ...controller.http.pages import Condition, Pages
-from ...controller.http.server import AddressError, HTTPServer
+from ...client.objects import Object
+from ...client.resources import Key, Resource
+from ...controller.http.diagnostics import Diagnostics
+from ...controller.http.pages import CheckResult, of_object
 from ...controller.kernel.controller import Controller
-from ...controller.kernel.metrics import FAMILIES as CONTROLLER_FAMILIES
-from ...controller.leader.election import FAMILIES as ELECTION_FAMILIES
-from ...controller.leader.leadership import Leadership
 from ...controller.peering.gate import Peering
-from ...informers.exposition import FAMILIES as INFORMER_FAMILIES
-from ...informers.factory import SharedInformerFactory
-from ...runtime.log_limits import FAMILIES as LOG_FAMILIES
-from ...runtime.log_limits import shares
-from ...runtime.metrics import MetricFamily, Metrics, Sample
-from ...runtime.watchdog import FAMILIES as WATCHDOG_FAMILIES
-from ...runtime.watchdog import LoopWatchdog
-from ...workqueue.metrics import FAMILIES as QUEUE_FAMILIES
-from ..causes.causes import Activity
+from ...informers.informer import Informer
+from ...runtime import clock
+from ...runtime.metrics import MetricFamily, Sample
+from ..causes.views import Body
 from ..cycle.reconciler import ObjectKey, ObjectReconciler
-from ..execution import statistics
-from ..execution.activities import Stage
-from ..execution.attempts import accuse
-from ..kopf.probing import Liveness
-from .endpoints import Address, Site, parse_http, parse_liveness, plan
-from .explain import EXAMPLE, Explainer
-
-logger = logging.getLogger(__name__)
+from ..daemons.daemons import Spawned
+from ..daemons.timers import Timer
+from ..environment.memories import Memory
+from ..execution.progression import Progress, from_record
+from .declared import Controllers
+from .observation import Observation
 
 DAEMONS = MetricFamily("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
 TIMERS = MetricFamily("ctl_timers", "Timers, in a call or between two.", "gauge")
@@ -58,188 +39,228 @@ UNSERVED = MetricFamily(
 )
 BLOCKERS = MetricFamily("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
 
+EXAMPLE = "kopfexamples.kopf.dev/default/my-object"
+"""A key as it is asked for."""
+
+
+def show_handlers(
+    diagnostics: Diagnostics, reconciler: ObjectReconciler, controller: Controller[ObjectKey], peering: Peering | None
+) -> None:
+    """Show the handlers' controller, and the peers (None: none are known)."""
+    background = reconciler.background
+
+    def activity() -> Iterator[Sample]:
+        yield Sample(DAEMONS, (), background.daemons)
+        yield Sample(TIMERS, (), background.timers)
+        yield Sample(COLLAPSED, (), reconciler.collapsed)
+
+    def pauses() -> Iterator[Sample]:
+        if peering is not None:
+            yield Sample(PAUSED, (), int(not peering.is_open))
+            yield Sample(BLOCKERS, (), len(peering.blockers))
+
+    diagnostics.metrics.add_source(activity, (DAEMONS, TIMERS, COLLAPSED))
+    diagnostics.metrics.add_source(pauses, (PAUSED, BLOCKERS))
+    diagnostics.pages.ready["peering"] = lambda: _of_peering(peering)
+    diagnostics.pages.example = EXAMPLE
+    diagnostics.show_controller(controller.name, controller.samples, Explainer(reconciler, controller).explain)
+
+
+def show_declared(diagnostics: Diagnostics, observation: Observation, controllers: Controllers) -> None:
+    """Show the declared controllers, and what is declared for and not served. That is ready all the same: another pod would not have it either."""
+
+    def lacking() -> tuple[tuple[str, str], ...]:
+        return (*observation.lacking(), *controllers.lacking())
+
+    def check() -> CheckResult:
+        missing = [f"{name} ({reason})" for name, reason in lacking()]
+        return CheckResult(ok=True, text=f"not served: {', '.join(missing)}" if missing else "all are served")
+
+    for built in controllers.built:
+        diagnostics.show_controller(built.name, built.samples, built.explain_text)
+    diagnostics.pages.several.append(controllers.conditions)
+    diagnostics.metrics.add_source(lambda: [Sample(UNSERVED, one, 1) for one in dict.fromkeys(lacking())], (UNSERVED,))
+    diagnostics.pages.ready["resources"] = check
+
+
+def _of_peering(peering: Peering | None) -> CheckResult:
+    if peering is None:
+        return CheckResult(ok=True, text="no peers")
+    if peering.is_open:
+        return CheckResult(ok=True, text="no peer is in the way")
+    return CheckResult(ok=True, text=f"paused for {', '.join(peering.blockers) or 'what is not known yet'}")
+
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """The parts of an operator that there are once its startup handlers have succeeded."""
+class HandlerExplanation:
+    """Where one handler stands. Times are seconds from now or ago."""
 
-    client: Client
-    factory: SharedInformerFactory
-    controller: Controller[ObjectKey]
+    id: str
+    kind: str
+    state: str
+    """`due`, `delayed`, `succeeded` or `failed` in the unfinished cycle; `running`, `waiting` or `ending` for daemons and timers."""
+    attempts: int = 0
+    last_error: str | None = None
+    next_in: float | None = None
+    started_ago: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectExplanation:
+    """Where one object stands. Times are seconds from now or ago."""
+
+    key: str
+    state: str
+    """`in work`, `waiting`, `delayed`, `in back-off` or `at rest`."""
+    reason: str | None
+    """Which trigger asked for the next attempt, and the object and change it named."""
+    priority: int | None
+    waited: float | None
+    next_in: float | None
+    acting: bool
+    """Whether this operator may act at all: it leads, and no peer pauses it."""
+    indexed: bool
+    """Whether everything is indexed that handlers wait for."""
+    failures: int
+    """Consecutive attempts that ended with an error that was no handler's: the server's, or ours."""
+    last_error: str | None
+    last_error_ago: float | None
+    events: int
+    """Raw events that wait to be shown to handlers."""
+    informer: str
+    """How the copy of the resource is doing."""
+    uid: str | None = None
+    """None: there is no such object in the copy."""
+    cached_version: str | None = None
+    """What the watch has delivered."""
+    written_version: str | None = None
+    """What handlers see: later than the cached version if an own write has yet to be delivered."""
+    store_version: str | None = None
+    """Up to which version of the resource the copy is complete."""
+    deleted: bool = False
+    """Whether it is marked for deletion."""
+    finalizers: list[str] = field(default_factory=list)
+    handlers: list[HandlerExplanation] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    """Answers for one operator."""
+
     reconciler: ObjectReconciler
-    leadership: Leadership | None = None
-    """None: there is no election."""
-    peering: Peering | None = None
-    """None: no peers are known."""
+    controller: Controller[ObjectKey]
 
+    def explain(self, text: str) -> ObjectExplanation:
+        """Explain an object by its key: `RESOURCE/NAMESPACE/NAME`, or `RESOURCE/NAME` without a namespace.
 
-class Diagnostics:
-    """The pages and metrics of one operator; a context in which it lives as a whole.
-
-    An address that was asked for is served from the start, so that a slow start-up can be watched; there, and at the liveness
-    address, a port that is taken is an error (AddressTaken; AddressError for other troubles). The default address is taken after the startup handlers: the operator's own code
-    comes first, and if it is taken a warning says so. Raises ValueError for addresses that are none.
-    """
-
-    def __init__(self, stage: Stage, *, http: str | int | None = None, liveness: str | None = None) -> None:
-        self.metrics = Metrics()
-        self.pages = Pages(self.metrics, debug=lambda: stage.settings.diagnostics.debug_pages)
-        """More checks and sources can be added at any time."""
-        self.statistics = statistics.Statistics()
-        self._stage = stage
-        self._watchdog = LoopWatchdog(
-            lambda: stage.settings.diagnostics.loop_block_limit,
-            lambda frames: accuse(frames) or accuse_reconcilers(frames),
-        )
-        self._liveness = Liveness(stage)
-        self._sites = plan(parse_http(http, in_cluster=is_in_cluster()), parse_liveness(liveness))
-        self._servers: list[HTTPServer] = []
-        self._inside = ExitStack()
-        self._engine: Engine | None = None
-        self._missing = "the startup handlers have not succeeded yet"
-        self._complete = False
-
-    # Life.
-
-    async def __aenter__(self) -> Self:
-        self._inside.enter_context(statistics.counting(self.statistics))
-        for collector in (GCCollector, PlatformCollector, ProcessCollector):
-            collector(registry=self.metrics.registry)
-        self.metrics.add_source(lambda: of_program(self._startup()), (BUILD, READY))
-        self.metrics.add_source(self.statistics.samples, statistics.FAMILIES)
-        self.metrics.add_source(self._watchdog.samples, WATCHDOG_FAMILIES)
-        self.metrics.add_source(shares.samples, LOG_FAMILIES)
-        self.pages.ready["startup"] = self._startup
-        if self._stage.registry.activities(Activity.PROBE):
-            self.pages.live["probes"] = self._liveness.check
-        self.pages.ready["loop"] = lambda: Condition(ok=True, text=f"lag {self._watchdog.lag:.3f} s")
-        self._watchdog.start()
-        try:
-            await self._serve(early=True)
-        except BaseException:
-            self._leave()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-        await self._liveness.end()
-        await asyncio.gather(*(server.stop(0.0) for server in self._servers))
-
-    def _leave(self) -> None:
-        self._watchdog.stop()
-        self.statistics.pool.close()
-        self._inside.close()
-
-    async def started(self) -> None:
-        """The startup handlers have succeeded. Raises AddressTaken for a liveness address that is in use."""
-        self._missing = "the cluster has not been looked at yet"
-        shares.share = self._stage.settings.diagnostics.log_budget
-        self.statistics.pool.patience = self._stage.settings.diagnostics.pool_wait_limit
-        self._liveness.begin()
-        await self._serve(early=False)
-
-    def attach(self, engine: Engine) -> None:
-        """Show these parts too."""
-        self._engine = engine
-        self.statistics.expect(self._stage.registry.specs())
-        self.metrics.add_source(engine.controller.samples, (*CONTROLLER_FAMILIES, *QUEUE_FAMILIES))
-        self.metrics.add_source(engine.factory.samples, INFORMER_FAMILIES)
-        self.metrics.add_source(engine.client.metrics.samples, CLIENT_FAMILIES)
-        self.metrics.add_source(lambda: _background(engine), (DAEMONS, TIMERS, COLLAPSED))
-        self.pages.several.append(self._informers)
-        self.metrics.add_source(lambda: _gates(engine), (*ELECTION_FAMILIES, PAUSED, BLOCKERS))
-        self.pages.ready["leadership"] = lambda: of_leadership(engine.leadership)
-        self.pages.ready["peering"] = lambda: _peering(engine.peering)
-        explainer = Explainer(engine.reconciler, engine.controller)
-        self.pages.explain[engine.controller.name] = explainer.explain
-        self.pages.example = EXAMPLE
-
-    def show(self, built: BuiltController) -> None:
-        """Show a declared controller too."""
-        self.metrics.add_source(built.samples)
-        self.pages.explain[built.name] = built.explain_text
-
-    def tell(
-        self, conditions: Callable[[], Mapping[str, Condition]], lacking: Callable[[], Sequence[tuple[str, str]]]
-    ) -> None:
-        """Show further conditions, and what is declared for and not served, by what `lacking` gives: names with a reason each."""
-        self.pages.several.append(conditions)
-        self.metrics.add_source(lambda: [Sample(UNSERVED, one, 1) for one in dict.fromkeys(lacking())], (UNSERVED,))
-        self.pages.ready["resources"] = lambda: _lacks(lacking())
-
-    def complete(self) -> None:
-        """The resources of the cluster are being served: ready as soon as each informer has its first list, or cannot have it."""
-        self._missing = ""
-
-    async def _serve(self, *, early: bool) -> None:
-        for site in self._sites:
-            if site.is_early is not early:
-                continue
-            server = HTTPServer(site.address.host, site.address.port)
-            if site.path is not None:
-                server.add(site.path, self._liveness.answer)
-            if site.pages:
-                self.pages.serve(server, without=() if site.path is None else (site.path,))
-            await self._listen(server, site)
-
-    async def _listen(self, server: HTTPServer, site: Site) -> None:
-        try:
-            await server.start()
-        except AddressError as error:
-            if site.address.explicit:
-                raise
-            logger.warning(
-                "Metrics and health are not served: %s The address is set by --http [HOST:]PORT, or http= of operator(); "
-                "--http off is without.",
-                error,
+        The resource is named as handlers name it: by plural, singular, kind or short name, with a version and group or without.
+        Raises ValueError for what is no key, LookupError for a resource that is not served, and for an object nobody knows of.
+        """
+        key, informer = self._find(text)
+        told = self.controller.explain(key)
+        obj = informer.store.get(Key(key.namespace, key.name))
+        if obj is None and told.state == "at rest" and told.last_error is None:
+            raise LookupError(
+                f"There is no {key.name!r} in the copy of {key.resource!r}"
+                + (f" in the namespace {key.namespace!r}" if key.namespace else "")
+                + f": it holds {len(informer.store)} objects ({informer.state})."
             )
-            return
-        self._servers.append(server)
-        logger.info("%s at http://%s.", site, Address(site.address.host, server.port))
+        memory = None if obj is None else self.reconciler._env.memories.find(obj.identity)
+        backlog = self.reconciler._backlogs.get(key)
+        return ObjectExplanation(
+            key=str(key),
+            state="in back-off" if memory is not None and memory.failures and told.state == "delayed" else told.state,
+            reason=told.reason,
+            priority=told.priority,
+            waited=told.waited,
+            next_in=told.next_in,
+            acting=told.gate_open,
+            indexed=self.reconciler.barrier.is_open,
+            failures=told.failures if memory is None else max(memory.failures, told.failures),
+            last_error=memory.error if memory is not None and memory.error is not None else told.last_error,
+            last_error_ago=told.last_error_ago,
+            events=0 if backlog is None else len(backlog),
+            informer=str(informer.state),
+            **({} if obj is None else of_object(obj, informer)),
+            handlers=[] if obj is None else [*self._changing(obj, informer.resource, memory), *self._daemons(obj)],
+        )
 
-    # What is shown.
+    def _find(self, text: str) -> tuple[ObjectKey, Informer]:
+        parts = text.strip("/").split("/")
+        if len(parts) not in {2, 3} or not all(parts):
+            raise ValueError(f"A key is RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME, such as {EXAMPLE}; got {text!r}.")
+        name, namespace, wanted = parts[-1], parts[1] if len(parts) == 3 else None, parts[0]
+        served = self.reconciler._informers.values()
+        known = sorted({informer.resource for informer in served}, key=repr)
+        found = [resource for resource in known if wanted.lower() in _names(resource)]
+        if not found:
+            there = ", ".join(map(repr, known)) or "nothing"
+            raise LookupError(f"No handler of this operator is for {wanted!r}; served are: {there}.")
+        if len(found) > 1:
+            raise ValueError(f"{wanted!r} can be {', '.join(map(repr, found))}: say which.")
+        resource = found[0]
+        if resource.namespaced is not (namespace is not None):
+            how = "RESOURCE/NAMESPACE/NAME" if resource.namespaced else "RESOURCE/NAME"
+            scope = "namespaced" if resource.namespaced else "cluster-scoped"
+            raise ValueError(f"{resource!r} is {scope}: its keys are {how}; got {text!r}.")
+        key = ObjectKey(resource, namespace, name)
+        informer = self.reconciler._informer(key)
+        if informer is None:
+            places = ", ".join(sorted(str(known.namespace) for known in served if known.resource == resource))
+            raise LookupError(f"{resource!r} is not served in the namespace {namespace!r}, only in: {places}.")
+        return key, informer
 
-    def _startup(self) -> Condition:
-        """Whether the start-up is finished; once it is, it stays so."""
-        if not self._complete and not self._missing and self._engine is not None:
-            left = without_lists(self._engine.factory)
-            self._complete = not left
-            if left:
-                return Condition(ok=False, text=f"waiting for the first lists of: {', '.join(left)}")
-        return Condition(ok=self._complete, text=self._missing)
+    def _changing(self, obj: Object, resource: Resource, memory: Memory | None) -> Iterable[HandlerExplanation]:
+        """The records of the unfinished cycle, as the object or the process has them."""
+        env, now = self.reconciler._env, clock.now()
+        storage = env.settings.persistence.progress_storage
+        body = Body(obj.body())
+        remembered = {} if memory is None else memory.progress
+        ids = dict.fromkeys([*(str(spec.id) for spec in env.registry.changing_specs(resource)), *remembered])
+        for handler_id in ids:
+            record = storage.fetch(key=handler_id, body=body)
+            stored = None if record is None else from_record(record)
+            known = remembered.get(handler_id)
+            progress = known if stored is None or (known is not None and known.retries > stored.retries) else stored
+            if progress is None:
+                continue
+            state = "succeeded" if progress.success else "failed" if progress.failure else "delayed"
+            if not progress.finished and progress.due(now):
+                state = "due"
+            next_in = None if progress.finished else max(0.0, ((progress.delayed or now) - now).total_seconds())
+            yield _with_progress(HandlerExplanation(handler_id, "change", state, next_in=next_in), progress)
 
-    def _informers(self) -> Mapping[str, Condition]:
-        assert self._engine is not None
-        return of_informers(self._engine.factory, self._stage.settings.diagnostics.stale_limit)
+    def _daemons(self, obj: Object) -> Iterable[HandlerExplanation]:
+        known = self.reconciler.background._objects.get(obj.identity)
+        loop_time = asyncio.get_running_loop().time()
+        for one in () if known is None else known.spawned.values():
+            due = one.due if isinstance(one, Timer) else None
+            told = HandlerExplanation(
+                str(one.spec.id),
+                "timer" if isinstance(one, Timer) else "daemon",
+                _daemon_state(one),
+                next_in=None if due is None else max(0.0, due - loop_time),
+            )
+            yield told if one.progress is None else _with_progress(told, one.progress)
+        for exited in () if known is None else sorted(known.exited):
+            yield HandlerExplanation(str(exited), "daemon", "ended by itself")
 
 
-def _gates(engine: Engine) -> Iterator[Sample]:
-    if engine.leadership is not None:
-        yield from engine.leadership.samples()
-    if engine.peering is not None:
-        yield Sample(PAUSED, (), int(not engine.peering.is_open))
-        yield Sample(BLOCKERS, (), len(engine.peering.blockers))
+def _with_progress(told: HandlerExplanation, progress: Progress) -> HandlerExplanation:
+    ago = (clock.now() - progress.started).total_seconds()
+    return replace(told, attempts=progress.retries, last_error=progress.message, started_ago=ago)
 
 
-def _lacks(lacking: Sequence[tuple[str, str]]) -> Condition:
-    """Another pod would not have it either."""
-    missing = [f"{name} ({reason})" for name, reason in lacking]
-    return Condition(ok=True, text=f"not served: {', '.join(missing)}" if missing else "all are served")
+def _daemon_state(one: Spawned[Any]) -> str:
+    if one.stopper.is_set():
+        return "abandoned" if one.abandoned else "ending"
+    return "running" if one.running else "waiting"
 
 
-def _peering(peering: Peering | None) -> Condition:
-    if peering is None:
-        return Condition(ok=True, text="no peers")
-    if peering.is_open:
-        return Condition(ok=True, text="no peer is in the way")
-    return Condition(ok=True, text=f"paused for {', '.join(peering.blockers) or 'what is not known yet'}")
-
-
-def _background(engine: Engine) -> Iterator[Sample]:
-    background = engine.reconciler.background
-    yield Sample(DAEMONS, (), background.daemons)
-    yield Sample(TIMERS, (), background.timers)
-    yield Sample(COLLAPSED, (), engine.reconciler.collapsed)
+def _names(resource: Resource) -> set[str]:
+    simple = {resource.plural, resource.singular or "", resource.kind or "", *resource.shortcuts}
+    plain = {name.lower() for name in simple if name}
+    full = (
+        {f".{resource.group}", f".{resource.version}.{resource.group}"} if resource.group else {f".{resource.version}"}
+    )
+    return plain | {name + suffix for name in plain for suffix in full}

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from ...client.discovery import Discovery
 from ...client.errors import AccessError, APIError, RequestError
 from ...client.resources import Key, Resource
+from ...client.rest import Client
 from ...controller.api.access_review import Rights
 from ...controller.kernel.controller import Controller, Watched
 from ...controller.peering.gate import Peering
 from ...controller.peering.rules import GROUPS
+from ...controller.program.terms import ProgramGate
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ...informers.reader import Reader
@@ -35,16 +37,25 @@ REPORT = 30.0
 """How often the log says why handlers do not begin, in seconds."""
 RESCANS = (0.0, 0.3, 1.0, 3.0, 10.0)
 """When to look again after a CRD has changed, in seconds: discovery follows the definition with some delay."""
+STOP_GRACE = 5.0
+"""How long a look at the cluster may take to end when it is cancelled, in seconds."""
 UNTOLD = (5.0, 60.0)
 """How long to wait before looking again where CRDs may not be watched, in seconds: at first, and doubling up to the second. The second is
 also for groups that could not be asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Where the operator works: everywhere (`patterns` is None), or in some namespaces; cluster-scoped objects always."""
+class Cluster:
+    """What the controllers of one operator share."""
 
+    client: Client
+    factory: SharedInformerFactory
+    gate: ProgramGate
+    rights: Rights
     patterns: frozenset[NamespacePattern] | None = None
+    """The namespaces that are served, beside cluster-scoped objects; None: all."""
+    rescan: bool = True
+    """Whether to look for namespaces and definitions that come and go (`settings.scanning.disabled`)."""
 
 
 @dataclass(slots=True)
@@ -79,14 +90,10 @@ class Observation:
     """Keeps an informer for each resource and place that handlers are for, and connects it with the controller."""
 
     registry: OperatorRegistry
-    scope: Scope
-    discovery: Discovery
-    factory: SharedInformerFactory
+    cluster: Cluster
     controller: Controller[ObjectKey]
     reconciler: ObjectReconciler
     watching: WatchingSettings
-    rights: Rights
-    rescan: bool = True
     peering: Peering | None = None
     """Is told where peering objects can be; None: there are no peers."""
     tell: Callable[[Survey], None] | None = None
@@ -100,32 +107,36 @@ class Observation:
     _warned: frozenset[str] = frozenset()
     _crds: Informer | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _following: list[asyncio.Task[None]] = field(default_factory=list)
+    _tasks: Tasks = field(default_factory=lambda: Tasks("observation"))
+    discovery: Discovery = field(init=False)
 
-    async def start(self, tasks: Tasks) -> None:
+    def __post_init__(self) -> None:
+        """Ask by the operator's client."""
+        self.discovery = Discovery(self.cluster.client)
+
+    async def start(self) -> None:
         """Look at the cluster once and serve what is there; then follow its resource definitions and namespaces until stopped.
 
         Raises the client's errors when the server cannot be asked what it serves.
         """
-        if self.scope.patterns is not None:
-            self._namespaces = Namespaces(self.scope.patterns, self.factory, self.rights)
-            await self._namespaces.start(self._apply, scan=self.rescan)
+        cluster = self.cluster
+        if cluster.patterns is not None:
+            self._namespaces = Namespaces(cluster.patterns, cluster.factory, cluster.rights)
+            await self._namespaces.start(self._apply, scan=cluster.rescan)
         await self.scan()
         self.reconciler.barrier.complete()
         if not self.reconciler.barrier.is_open:
-            self._following.append(tasks.spawn(self._report_barrier(), name="what is to be indexed"))
-        if self.rescan:
-            await self._follow_definitions(tasks)
+            self._tasks.spawn(self._report_barrier(), name="what is to be indexed")
+        if cluster.rescan:
+            await self._follow_definitions()
 
     async def stop(self) -> None:
         """Serve nothing any more. What is in work goes on; nothing new comes. Handlers that wait for indices are not called."""
         self.reconciler.barrier.abandon()
-        # Who looks at the cluster would begin to serve again what is dismissed here.
-        for task in self._following:
-            task.cancel()
-        await asyncio.gather(*self._following, return_exceptions=True)
+        # A scan would begin to serve again what is dismissed here.
+        await self._tasks.stop(STOP_GRACE)
         if self._crds is not None:
-            await self.factory.release(self._crds)
+            await self.cluster.factory.release(self._crds)
         if self._namespaces is not None:
             await self._namespaces.stop()
         for place in list(self._served):
@@ -202,7 +213,7 @@ class Observation:
             narrow := narrow_labels(spec.label_criteria for spec in self.registry.indexing_specs(resource))
         ):
             labels.add(narrow)
-        informer = self.factory.informer(
+        informer = self.cluster.factory.informer(
             resource,
             namespace,
             ",".join(sorted(labels)),
@@ -224,7 +235,7 @@ class Observation:
         self.reconciler.dismiss(served.informer)
         self.reconciler.barrier.told(place)
         await served.watched.stop()
-        await self.factory.release(served.informer)
+        await self.cluster.factory.release(served.informer)
 
     # What is to be indexed before handlers run.
 
@@ -247,18 +258,18 @@ class Observation:
 
     # The definitions that come and go.
 
-    async def _follow_definitions(self, tasks: Tasks) -> None:
-        if not await self.rights.have_all(("list", "watch"), CRDS):
+    async def _follow_definitions(self) -> None:
+        if not await self.cluster.rights.have_all(("list", "watch"), CRDS):
             logger.info(
                 "The right to list and watch %r is missing: what is defined from now on is noticed within %d seconds.",
                 CRDS,
                 UNTOLD[1],
             )
-            self._following.append(tasks.spawn(self._rescan_untold(), name="discovery"))
+            self._tasks.spawn(self._rescan_untold(), name="discovery")
             return
-        self._crds = self.factory.informer(CRDS)
-        self._following.append(tasks.spawn(self._note_definitions(self._crds), name="resource definitions"))
-        self._following.append(tasks.spawn(self._rescan_on_change(), name="discovery"))
+        self._crds = self.cluster.factory.informer(CRDS)
+        self._tasks.spawn(self._note_definitions(self._crds), name="resource definitions")
+        self._tasks.spawn(self._rescan_on_change(), name="discovery")
 
     async def _note_definitions(self, crds: Informer) -> None:
         subscription = crds.subscribe(name="discovery")

@@ -1,63 +1,70 @@
-"""Run an operator: its declared handlers, on one cluster, until it is told to stop."""
+"""Run an operator: its declared handlers, controllers and components, on one cluster, until it is told to stop."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from ..._version import VERSION
 from ...client.config.access import Access, AccessSource
-from ...client.config.loading import load_access
-from ...client.discovery import Discovery
+from ...client.config.loading import is_in_cluster, load_access
 from ...client.errors import AccessError, Forbidden, MethodNotAllowed, NotFound, TooManyRequests
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
 from ...controller.building.builder import refuse_namesakes
-from ...controller.kernel.controller import Controller
+from ...controller.building.built import accuse as accuse_reconcilers
+from ...controller.http.addresses import parse_http, parse_liveness, sites
+from ...controller.http.diagnostics import Diagnostics
 from ...controller.leader.leadership import Leadership
-from ...controller.leader.lease_guard import acting_by
+from ...controller.leader.lease_guard import tenure
+from ...controller.peering.gate import Peering
+from ...controller.program.manager import Hooks, Manager, Stage, StopError
+from ...controller.program.stopping import stopping_on_signals
+from ...controller.program.terms import TermHooks, Terms, acting_in, gate_of
 from ...informers.factory import SharedInformerFactory
 from ...informers.transform import drop_managed_fields
-from ...runtime.tasks import Tasks, alone
+from ...runtime.log_limits import shares
+from ...runtime.tasks import alone
+from ...runtime.watchdog import LoopWatchdog
 from ..causes.causes import Activity
-from ..cycle.reconciler import ObjectKey, ObjectReconciler
+from ..declaration.namespaces import NamespacePattern
 from ..declaration.registry import get_default_registry
-from ..declaration.survey import Survey
-from ..environment.environment import Environment, Lifecycle
+from ..environment.environment import Environment
 from ..environment.memories import Memo
-from ..execution.activities import Stage
+from ..execution.activities import Stage as Activities
+from ..execution.attempts import accuse
 from ..execution.lifecycles import get_default_lifecycle
+from ..execution.statistics import FAMILIES, Statistics, counting
 from ..indices import Indices
 from ..kopf.client_libraries import introduce
 from ..kopf.connections import LoginSource
-from ..kopf.posting import posting
-from .authority import Authority
-from .declared import Cluster, Controllers, declared
-from .diagnostics import Diagnostics, Engine
-from .electing import Candidacy, candidate
-from .flags import Flag, raise_flag
-from .observation import Observation, Scope
-from .options import Options, check_options, served_namespaces, settings_with
-from .peers import peers_of
-from .stopping import Wish
-from .tuning import client_settings, informer_settings
+from ..kopf.posting import Posting
+from ..kopf.probing import Liveness
+from .controller import NAME, HandlersController
+from .declared import Controllers, components, declared
+from .diagnostics import show_declared, show_handlers
+from .flags import Flag, raise_flag, wait_flag
+from .election import Candidacy, candidate, peers_of
+from .observation import Cluster
+from .options import (
+    OperatorOptions,
+    check_options,
+    client_settings,
+    informer_settings,
+    served_namespaces,
+    settings_with,
+)
 
-__all__ = ["Options", "operator", "run", "run_tasks", "spawn_tasks"]
+__all__ = ["OperatorOptions", "operator", "run", "run_tasks", "spawn_tasks"]
 
 logger = logging.getLogger(__name__)
 
-CONTROLLER = "operator"
-"""The name of the handlers' controller, in metrics and in explanations."""
 FIRST_ANSWER_SECONDS = 10.0
 """How long the server may take to say that it is there."""
-CROWDED_SECONDS = 0.1
-"""How long at most attempts of a backlog wait to begin, a few at a time, while requests queue for connections: a server that does not
-answer slows them down, and stops none."""
 
 
-async def operator(**options: Unpack[Options]) -> None:
+async def operator(**options: Unpack[OperatorOptions]) -> None:
     """Run an operator in the running loop until it is stopped by its flag, a signal, or a cancellation.
 
     Startup handlers run before any request is made; when one fails for good, ActivityError is raised and nothing else
@@ -67,7 +74,7 @@ async def operator(**options: Unpack[Options]) -> None:
     await _assemble(options).run()
 
 
-def run(*, loop: asyncio.AbstractEventLoop | None = None, **options: Unpack[Options]) -> None:
+def run(*, loop: asyncio.AbstractEventLoop | None = None, **options: Unpack[OperatorOptions]) -> None:
     """Run an operator in a loop of its own, or in the given one, until it is stopped; see `operator`.
 
     In a loop of its own, tasks that handlers have begun have 5 s to end by themselves before they are cancelled.
@@ -81,7 +88,7 @@ def run(*, loop: asyncio.AbstractEventLoop | None = None, **options: Unpack[Opti
         logger.debug("The operator was cancelled from outside.")
 
 
-async def spawn_tasks(**options: Unpack[Options]) -> Collection[asyncio.Task[None]]:
+async def spawn_tasks(**options: Unpack[OperatorOptions]) -> Collection[asyncio.Task[None]]:
     """Start an operator beside other tasks of this loop; to be passed to `run_tasks`."""
     coro: Coroutine[Any, Any, None] = _assemble(options).run()
     return [asyncio.create_task(coro, name="operator")]
@@ -107,174 +114,207 @@ async def run_tasks(
             task.result()
 
 
-def _assemble(options: Options) -> "_Operator":
+def _assemble(options: OperatorOptions) -> "_Operator":
     registry = options.get("registry") or get_default_registry()
     check_options(options, registry)
-    refuse_namesakes((CONTROLLER, *(spec.name for spec in declared(registry))))
+    refuse_namesakes((NAME, *(spec.name for spec in declared(registry))))
     namespaces = served_namespaces(options)
     settings = settings_with(options, clusterwide=namespaces is None)
     memo = options.get("memo")
-    stage = Stage(registry, settings, Memo() if memo is None else memo, Indices(registry.index_ids()))
-    return _Operator(
-        stage=stage,
-        lifecycle=options.get("lifecycle") or get_default_lifecycle(),
-        scope=Scope(namespaces),
-        wish=Wish(options.get("stop_flag"), lambda: settings.process.ultimate_exiting_timeout),
-        ready_flag=options.get("ready_flag"),
-        diagnostics=Diagnostics(stage, http=options.get("http"), liveness=options.get("liveness_endpoint")),
-        access=options.get("access"),
-        identity=options.get("identity"),
-        sources=options.get("sources") or (),
-        last_resort=options.get("last_resort"),
-        found=options.get("found"),
-    )
+    activities = Activities(registry, settings, Memo() if memo is None else memo, Indices(registry.index_ids()))
+    return _Operator(options, activities, namespaces)
 
 
-@dataclass(slots=True)
 class _Operator:
-    """One operator from its start to its end; `run` is the order of both."""
+    """Builds the components of one operator: some at once, the others when the startup handlers have succeeded and the server has answered."""
 
-    stage: Stage
-    lifecycle: Lifecycle
-    scope: Scope
-    wish: Wish
-    ready_flag: Flag | None
-    diagnostics: Diagnostics
-    access: Access | None
-    identity: str | None
-    sources: Collection[str]
-    last_resort: Callable[[Exception], None] | None
-    found: Callable[[Survey], None] | None
-    _leadership: Leadership | None = None
+    def __init__(
+        self, options: OperatorOptions, activities: Activities, patterns: frozenset[NamespacePattern] | None
+    ) -> None:
+        self._options = options
+        self._activities = activities
+        self._patterns = patterns
+        self._registry, self._settings = activities.registry, activities.settings
+        self._statistics = Statistics()
+        self._liveness = Liveness(activities)
+        self._waits_for = "the startup handlers have not succeeded yet"
+        self._diagnostics = self._make_diagnostics()
+        # Handlers end within limits of their own, and cleanup handlers take the time that they need.
+        self._manager = Manager("operator", patience=None)
+        self._add_first()
+
+    def _make_diagnostics(self) -> Diagnostics:
+        known = self._settings.diagnostics
+        watchdog = LoopWatchdog(
+            lambda: known.loop_block_limit, lambda frames: accuse(frames) or accuse_reconcilers(frames)
+        )
+        diagnostics = Diagnostics(
+            watchdog,
+            lambda: self._waits_for,
+            debug_pages=lambda: known.debug_pages,
+            stale_limit=lambda: known.stale_limit,
+        )
+        diagnostics.metrics.add_source(self._statistics.samples, FAMILIES)
+        if self._registry.activities(Activity.PROBE):
+            diagnostics.pages.live["probes"] = self._liveness.check
+        return diagnostics
+
+    def _add_first(self) -> None:
+        """Add what needs no server. A default address is served after the startup handlers: the operator's own server comes first."""
+        options, manager, diagnostics = self._options, self._manager, self._diagnostics
+        address = parse_http(options.get("http"), in_cluster=is_in_cluster())
+        shown_at = sites(address, parse_liveness(options.get("liveness_endpoint")))
+        manager.add(diagnostics, Stage.HTTP)
+        for site in shown_at:
+            if site.is_early:
+                manager.add(diagnostics.server(site, self._liveness.answer), Stage.HTTP)
+        manager.add(Hooks("activities", self._start_up, self._clean_up), Stage.STARTUP)
+        for site in shown_at:
+            if not site.is_early:
+                manager.add(diagnostics.server(site, self._liveness.answer), Stage.STARTUP)
+        manager.add(Hooks("connection", self._connect), Stage.STARTUP)
 
     async def run(self) -> None:
-        """Start in order, wait for the wish to stop, stop in the reverse order."""
+        """Run until a signal, the stop flag, a failure or a cancellation; then stop in the reverse order."""
         logger.info("Starting ctl %s.", VERSION)
-        async with self.wish.heard(), self.diagnostics:
-            if await self.wish.until(self.stage.run(Activity.STARTUP)):
-                self.stage.settings.freeze()
-                await self._serve_and_clean_up()
-        if self.wish.error is not None:
-            raise self.wish.error
-
-    async def _serve_and_clean_up(self) -> None:
+        stop = asyncio.Event()
         try:
-            await self.diagnostics.started()
-            await self._serve()
+            with (
+                counting(self._statistics),
+                stopping_on_signals(stop.set, lambda: self._settings.process.ultimate_exiting_timeout),
+            ):
+                async with _heeding(self._options.get("stop_flag"), stop, self._manager):
+                    await self._manager.run(stop)
+        except StopError as error:
+            if len(error.exceptions) > 1:
+                raise
+            raise error.exceptions[0] from None
         finally:
-            await self.stage.run(Activity.CLEANUP)
+            self._statistics.pool.close()
+            await self._liveness.end()
 
-    async def _serve(self) -> None:
-        settings = self.stage.settings
-        access = self.access or await self._source()
-        async with Client(access, client_settings(settings)) as client:
-            rights = Rights(client)
-            if not await self.wish.until(self._meet(access, client, rights)):
-                return
-            authority = Authority(self.stage, self.wish, self._leadership, self.last_resort)
-            client.fence = self._leadership
-            left = None if self._leadership is None else self._leadership.left
-            try:
-                async with posting(client, settings, rights):
-                    with acting_by(left):
-                        await self._work(client, rights, authority)
-            finally:
-                # Everything is written.
-                await authority.stop(settings.queueing.exit_timeout)
+    # The components, in the order of their starts.
 
-    async def _meet(self, access: Access | AccessSource, client: Client, rights: Rights) -> None:
-        """See whether the server is there, and whether there is to be an election."""
-        await _greet(client)
-        candidacy = Candidacy(
-            self.stage.settings, self.stage.registry, access, self.sources, is_access_chosen=self.access is not None
-        )
-        self._leadership = await candidate(candidacy, client, rights)
+    async def _start_up(self) -> None:
+        await self._activities.run(Activity.STARTUP)
+        settings = self._settings
+        settings.freeze()
+        self._waits_for = "the cluster has not been looked at yet"
+        self._manager.grace = settings.queueing.exit_timeout
+        shares.share = settings.diagnostics.log_budget
+        self._statistics.pool.patience = settings.diagnostics.pool_wait_limit
+        self._liveness.begin()
 
-    async def _work(self, client: Client, rights: Rights, authority: Authority) -> None:
-        settings, rescan = self.stage.settings, not self.stage.settings.scanning.disabled
-        env = Environment(
-            self.stage.registry, settings, client, self.lifecycle, self.stage.memo, indices=self.stage.indices
-        )
-        reconciler = ObjectReconciler(
-            env,
-            lambda key, priority: controller.queue.add(key, priority=priority),
-            authority.gate,
-            lambda: controller.attempts,
-        )
-        tasks = Tasks("operator")
-        # What other managers own of an object is of no use to handlers, and can be half of it.
-        factory = SharedInformerFactory(client, informer_settings(settings), transform=drop_managed_fields)
-        authority.govern(reconciler)
-        peering = await peers_of(settings, client, factory, rights, leadership=self._leadership, identity=self.identity)
-        if peering is not None:
-            authority.heed(peering)
-        controller: Controller[ObjectKey] = Controller(
-            CONTROLLER, reconciler.reconcile, concurrency=settings.queueing.worker_limit, gate=authority.gate
-        )
-        # Handlers that are called now would wait for a connection later, and hold on to their objects meanwhile.
-        controller.pace(lambda: client.room(CROWDED_SECONDS))
-        observation = Observation(
-            registry=self.stage.registry,
-            scope=self.scope,
-            discovery=Discovery(client),
-            factory=factory,
-            controller=controller,
-            reconciler=reconciler,
-            watching=settings.watching,
-            rights=rights,
-            rescan=rescan,
-            peering=peering,
-            tell=self.found,
-        )
-        self.diagnostics.attach(Engine(client, factory, controller, reconciler, self._leadership, peering))
-        cluster = Cluster(client, factory, authority.gate, self.scope.patterns, rights, rescan=rescan)
-        controllers = Controllers(declared(self.stage.registry), cluster, self.diagnostics.show)
-        self.diagnostics.tell(controllers.conditions, lambda: (*observation.lacking(), *controllers.lacking()))
-        authority.oversee(lambda: controllers.controllers)
-        grace = settings.queueing.exit_timeout
-        async with AsyncExitStack() as stops:
-            # In the reverse of this order, each of them whatever becomes of the others: a handler of the user's may fail among them.
-            stops.push_async_callback(factory.stop)
-            if peering is not None:
-                stops.push_async_callback(peering.stop, grace)
-            stops.push_async_callback(authority.retire)
-            stops.push_async_callback(tasks.stop, grace)
-            stops.push_async_callback(reconciler.stop)
-            stops.push_async_callback(_end_attempts, controllers, controller, grace)
-            stops.push_async_callback(observation.stop)
-            # Daemons first: what they leave is written where their objects are still known.
-            stops.push_async_callback(reconciler.background.stop)
-            await reconciler.start()
-            await controller.start()
-            if await self.wish.until(self._begin(authority, observation, controllers, tasks)):
-                self.diagnostics.complete()
-                raise_flag(self.ready_flag)
-                await self.wish.wait()
+    async def _clean_up(self, grace: float) -> None:
+        await self._activities.run(Activity.CLEANUP)
 
-    async def _begin(
-        self, authority: Authority, observation: Observation, controllers: Controllers, tasks: Tasks
-    ) -> None:
-        await authority.prepare()
-        if observation.peering is not None:
-            await observation.peering.start()
-        await observation.start(tasks)
-        controllers.start()
-        await authority.start()
+    async def _connect(self) -> None:
+        access = self._options.get("access") or await self._source()
+        client = Client(access, client_settings(self._settings))
+        self._manager.add(Hooks("client", stop=lambda _: client.close()), Stage.STARTUP)
+        self._manager.add(Hooks("cluster", lambda: self._meet(access, client)), Stage.STARTUP)
 
     async def _source(self) -> Access | AccessSource:
-        registry = self.stage.registry
-        if registry.activities(Activity.AUTHENTICATION):
-            return LoginSource(lambda: self.stage.run(Activity.AUTHENTICATION))
+        if self._registry.activities(Activity.AUTHENTICATION):
+            return LoginSource(lambda: self._activities.run(Activity.AUTHENTICATION))
         access = load_access()
         await introduce()
         return access
 
+    async def _meet(self, access: Access | AccessSource, client: Client) -> None:
+        """See whether the server is there, and whether there is an election and peers; then add what needs to know."""
+        await _greet(client)
+        options, settings, rights = self._options, self._settings, Rights(client)
+        candidacy = Candidacy(
+            settings,
+            self._registry,
+            access,
+            options.get("sources") or (),
+            is_access_chosen=options.get("access") is not None,
+        )
+        leadership = client.fence = await candidate(candidacy, client, rights)
+        # What other managers own of an object is of no use to handlers, and can be half of it.
+        factory = SharedInformerFactory(client, informer_settings(settings), transform=drop_managed_fields)
+        peering = await peers_of(
+            settings, client, factory, rights, leadership=leadership, identity=options.get("identity")
+        )
+        gate = gate_of(leadership, *(() if peering is None else (peering,)))
+        rescan = not settings.scanning.disabled
+        cluster = Cluster(client, factory, gate, rights, self._patterns, rescan=rescan)
+        self._add_rest(cluster, leadership, peering)
 
-async def _end_attempts(controllers: Controllers, controller: Controller[ObjectKey], grace: float) -> None:
-    """All attempts have one time together."""
-    for ended in await asyncio.gather(controllers.stop(grace), controller.stop(grace), return_exceptions=True):
-        if ended is not None:
-            raise ended
+    def _add_rest(self, cluster: Cluster, leadership: Leadership | None, peering: Peering | None) -> None:
+        options, manager, diagnostics, activities = self._options, self._manager, self._diagnostics, self._activities
+        env = Environment(
+            self._registry,
+            self._settings,
+            cluster.client,
+            options.get("lifecycle") or get_default_lifecycle(),
+            activities.memo,
+            indices=activities.indices,
+        )
+        handlers = HandlersController(env, cluster, peering, options.get("found"))
+        controllers = Controllers(declared(self._registry), cluster)
+        hooks = TermHooks(
+            lambda: {**handlers.acting(), **acting_in(controllers.controllers)},
+            leading=lambda: activities.run(Activity.LEADING),
+            begin=handlers.reconciler.begin_term,
+            standby=lambda: activities.run(Activity.STANDBY),
+            exit_timeout=lambda: self._settings.queueing.exit_timeout,
+        )
+        manager.add(Hooks("informers", stop=lambda _: cluster.factory.stop()), Stage.CACHES)
+        if leadership is not None:
+            tenure.set(leadership.left)
+            manager.add(leadership, Stage.ELECTION)
+        manager.add(Posting(cluster.client, self._settings, cluster.rights), Stage.ELECTION)
+        if peering is not None:
+            manager.add(peering, Stage.ELECTION)
+        manager.add(Terms(cluster.gate, hooks, manager.fail, options.get("last_resort")), Stage.ELECTION)
+        manager.add(handlers, Stage.CONTROLLERS)
+        manager.add(controllers, Stage.CONTROLLERS)
+        manager.add(self._components())
+        manager.add(Hooks("readiness", self._be_ready))
+        diagnostics.show_cluster(cluster.client, cluster.factory, leadership)
+        self._statistics.expect(self._registry.specs())
+        show_handlers(diagnostics, handlers.reconciler, handlers.controller, peering)
+        show_declared(diagnostics, handlers.observation, controllers)
+
+    def _components(self) -> Manager:
+        """The user's own components, which are left to themselves when they do not stop in their time."""
+        own = Manager("components")
+        for component in components(self._registry):
+            own.add(component)
+        return own
+
+    async def _be_ready(self) -> None:
+        self._waits_for = ""
+        raise_flag(self._options.get("ready_flag"))
+
+
+@asynccontextmanager
+async def _heeding(flag: Flag | None, stop: asyncio.Event, manager: Manager) -> AsyncIterator[None]:
+    """While inside, a stop flag that is raised asks for the stop; one that is a future with an exception is a failure."""
+    waiting = asyncio.create_task(wait_flag(flag), name="stop flag")
+
+    async def listen() -> None:
+        await asyncio.wait({waiting})
+        if waiting.cancelled():
+            logger.info("Stop-flag is cancelled. Operator is stopping.")
+        elif isinstance(error := waiting.exception(), Exception):
+            manager.fail("stop flag", error)
+        else:
+            value = waiting.result()
+            text = "raised" if value is None else f"set to {value!r}"
+            logger.info("Stop-flag is %s. Operator is stopping.", text)
+        stop.set()
+
+    listening = asyncio.create_task(listen(), name="the operator's stop flag")
+    try:
+        yield
+    finally:
+        listening.cancel()
+        waiting.cancel()
+        await asyncio.gather(listening, waiting, return_exceptions=True)
 
 
 async def _greet(client: Client) -> None:

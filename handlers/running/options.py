@@ -1,10 +1,12 @@
-"""The options of `operator`, checked before anything is begun."""
+"""The options of `operator`, checked before anything is begun; what they and the settings say to the client and the informers."""
 
 import warnings
 from collections.abc import Callable, Collection
 from typing import Any, TypedDict
 
 from ...client.config.access import Access
+from ...client.settings import ClientSettings
+from ...informers.settings import InformerSettings
 from ..declaration.namespaces import NamespacePattern
 from ..declaration.registry import OperatorRegistry
 from ..declaration.survey import Survey
@@ -13,7 +15,7 @@ from ..settings import OperatorSettings
 from .flags import Flag, check_flag
 
 
-class Options(TypedDict, total=False):
+class OperatorOptions(TypedDict, total=False):
     """The keywords of `operator`, `run` and `spawn_tasks`; all optional."""
 
     lifecycle: Lifecycle | None
@@ -67,14 +69,14 @@ class Options(TypedDict, total=False):
     """The way to the server; None: login handlers if there are any, else $KUBECONFIG, the pod's account, ~/.kube/config."""
 
 
-def check_options(options: Options, registry: OperatorRegistry) -> None:
+def check_options(options: OperatorOptions, registry: OperatorRegistry) -> None:
     """Say at once what would otherwise be missing silently: TypeError, or NotImplementedError. None is as good as not given."""
     unknown = sorted(
-        name for name, value in options.items() if value is not None and name not in Options.__annotations__
+        name for name, value in options.items() if value is not None and name not in OperatorOptions.__annotations__
     )
     if unknown:
         raise TypeError(
-            f"operator() does not know {', '.join(unknown)}; it knows {', '.join(Options.__annotations__)}."
+            f"operator() does not know {', '.join(unknown)}; it knows {', '.join(OperatorOptions.__annotations__)}."
         )
     check_flag(options.get("stop_flag"))
     check_flag(options.get("ready_flag"))
@@ -86,7 +88,7 @@ def check_options(options: Options, registry: OperatorRegistry) -> None:
         )
 
 
-def served_namespaces(options: Options) -> frozenset[NamespacePattern] | None:
+def served_namespaces(options: OperatorOptions) -> frozenset[NamespacePattern] | None:
     """The namespaces to be served; None: all. Raises TypeError for contradictions; warns where nothing is said.
 
     To be called by who was called by the user's code: that is where the warnings point to.
@@ -116,7 +118,7 @@ def served_namespaces(options: Options) -> frozenset[NamespacePattern] | None:
     return None if clusterwide else frozenset(namespaces)
 
 
-def settings_with(options: Options, *, clusterwide: bool) -> OperatorSettings:
+def settings_with(options: OperatorOptions, *, clusterwide: bool) -> OperatorSettings:
     """The settings, with what the options say about them. Startup handlers may say otherwise."""
     settings = options.get("settings") or OperatorSettings()
     peering, leadership = settings.peering, settings.leadership
@@ -137,3 +139,31 @@ def settings_with(options: Options, *, clusterwide: bool) -> OperatorSettings:
     if options.get("lease_namespace") is not None:
         leadership.lease_namespace = options.get("lease_namespace")
     return settings
+
+
+def informer_settings(settings: OperatorSettings) -> InformerSettings:
+    """How resources are listed and watched."""
+    watching, known = settings.watching, InformerSettings()
+    timeout = watching.server_timeout
+    return InformerSettings(
+        page_size=watching.chunk_size or known.page_size,
+        watch_timeouts=known.watch_timeouts if timeout is None else (timeout, timeout),
+        silence_limit=watching.inactivity_timeout,
+        stream_limit=watching.client_timeout,
+        stream_pause=watching.reconnect_backoff,
+    )
+
+
+def client_settings(settings: OperatorSettings) -> ClientSettings:
+    """How requests are made."""
+    networking = settings.networking
+    return ClientSettings(
+        request_timeout=networking.request_timeout,
+        connect_timeout=networking.connect_timeout,
+        watch_connect_timeout=settings.watching.connect_timeout,
+        error_backoffs=networking.error_backoffs,
+        enforce_retry_after=networking.enforce_retry_after,
+        largest_answer=networking.largest_answer,
+        largest_event=networking.largest_event,
+        trust_env=networking.trust_env,
+    )

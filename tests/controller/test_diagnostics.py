@@ -17,11 +17,11 @@ from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.http.addresses import Address
+from ctl.controller.http.addresses import Address, sites
+from ctl.controller.http.diagnostics import Diagnostics
 from ctl.controller.http.server import AddressTaken
 from ctl.controller.leader.leadership import LeadershipSettings
-from ctl.controller.program.diagnostics import Showing
-from ctl.controller.program.serve import Serving, serve
+from ctl.controller.program.serve import ServeOptions, serve
 from ctl.runtime.watchdog import LoopWatchdog
 from ctl.sandbox import Match, Sandbox
 
@@ -45,12 +45,12 @@ async def _program(sandbox: Sandbox, function: object = _rest, **settings: objec
     """A leader, from when it is ready to its end."""
     site = Site()
     stop = asyncio.Event()
-    serving = Serving(access=Access(sandbox.url), settings=ClientSettings(user_agent="ctl/test"), **settings)  # type: ignore[arg-type]
+    serving = ServeOptions(access=Access(sandbox.url), settings=ClientSettings(user_agent="ctl/test"), **settings)  # type: ignore[arg-type]
     running = asyncio.create_task(
         serve(
             ctl.controller("configmaps").named("maps").reconciles(function),  # type: ignore[arg-type]
             stop=stop,
-            serving=serving,
+            options=serving,
             leadership=LeadershipSettings("maps", "default", "a"),
             http=site.http,
         )
@@ -102,21 +102,20 @@ async def test_a_server_that_opens_streams_and_says_nothing_makes_it_not_ready(s
         assert (await site.get("/readyz"))[0] == 200, "streams speak again"
 
 
-async def test_the_default_port_is_done_without_when_it_is_taken(
-    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_default_port_is_done_without_when_it_is_taken(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        async with Client(Access(sandbox.url)) as client:
-            factory, watchdog = ctl.SharedInformerFactory(client), LoopWatchdog()
-            showing = Showing(Address("127.0.0.1", port, explicit=False), client, factory, watchdog)
-            with caplog.at_level(logging.WARNING, "ctl.controller"):
-                await showing.start()
-            await showing.stop(1)
-            with pytest.raises(AddressTaken):
-                await Showing(Address("127.0.0.1", port), client, factory, watchdog).start()
+        diagnostics = Diagnostics(LoopWatchdog(), str, debug_pages=lambda: None)
+        (by_default,) = sites(Address("127.0.0.1", port, explicit=False))
+        server = diagnostics.server(by_default)
+        with caplog.at_level(logging.WARNING, "ctl.controller"):
+            await server.start()
+        await server.stop(1)
+        (asked_for,) = sites(Address("127.0.0.1", port))
+        with pytest.raises(AddressTaken):
+            await diagnostics.server(asked_for).start()
     assert f"Metrics and health are not served: The port {port} is in use" in caplog.text
 
 

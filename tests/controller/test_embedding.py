@@ -13,7 +13,7 @@ from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.controller.leader.leadership import LeadershipSettings
 from ctl.controller.leader.lease_rules import LeaseRules
-from ctl.controller.program.serve import Serving, serve
+from ctl.controller.program.serve import ServeOptions, serve
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.sandbox import Match, Sandbox
 
@@ -101,7 +101,7 @@ async def test_leader_follower_leader_in_one_program(sandbox: Sandbox, user: Cli
             serve(
                 ctl.controller("configmaps").concurrency(2).reconciles(reconcile),
                 stop=stop,
-                serving=Serving(access=Access(sandbox.url), settings=ClientSettings(user_agent=name)),
+                options=ServeOptions(access=Access(sandbox.url), settings=ClientSettings(user_agent=name)),
                 leadership=LeadershipSettings("maps", "default", name, RULES),
             )
         )

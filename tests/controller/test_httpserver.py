@@ -5,7 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from ctl.controller.http.server import ANSWER_PATIENCE, CONNECTIONS, REQUEST_PATIENCE, Answer, HTTPServer, Request
+from ctl.controller.http.server import (
+    ANSWER_PATIENCE,
+    CONNECTIONS,
+    REQUEST_PATIENCE,
+    HTTPServer,
+    PageRequest,
+    PageResponse,
+)
 
 pytestmark = pytest.mark.virtual_time
 
@@ -16,11 +23,11 @@ Connect = Callable[[bytes], Awaitable[tuple[asyncio.StreamReader, asyncio.Stream
 async def server() -> AsyncIterator[HTTPServer]:
     server = HTTPServer("127.0.0.1", 0)
 
-    async def hello(_: Request) -> Answer:
-        return Answer(b"hello")
+    async def hello(_: PageRequest) -> PageResponse:
+        return PageResponse(b"hello")
 
-    async def large(_: Request) -> Answer:
-        return Answer(b"x" * 50_000_000)
+    async def large(_: PageRequest) -> PageResponse:
+        return PageResponse(b"x" * 50_000_000)
 
     server.add("/hello", hello)
     server.add("/large", large)
@@ -111,8 +118,8 @@ def test_other_loops_are_served_as_well() -> None:
     async def asked() -> None:
         server = HTTPServer("127.0.0.1", 0)
 
-        async def is_local(request: Request) -> Answer:
-            return Answer(str(request.is_local).encode())
+        async def is_local(request: PageRequest) -> PageResponse:
+            return PageResponse(str(request.is_local).encode())
 
         server.add("/", is_local)
         await server.start()

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from ctl.controller.http.pages import Condition, Pages
-from ctl.controller.http.server import AddressError, AddressTaken, Answer, HTTPServer, Request
+from ctl.controller.http.pages import CheckResult, Pages
+from ctl.controller.http.server import AddressError, AddressTaken, HTTPServer, PageRequest, PageResponse
 from ctl.controller.kernel.controller import Controller
 from ctl.runtime.metrics import Metrics
 
@@ -72,16 +72,16 @@ async def test_metrics_have_the_names_that_dashboards_know(server: HTTPServer, p
 
 async def test_readiness_is_that_of_all_checks_and_says_which_is_not(server: HTTPServer, pages: Pages) -> None:
     assert await _get(server, "/readyz") == (200, "ok")
-    pages.ready["informer pods"] = lambda: Condition(ok=True, text="watching, 3 s old")
+    pages.ready["informer pods"] = lambda: CheckResult(ok=True, text="watching, 3 s old")
 
-    async def lease() -> Condition:
+    async def lease() -> CheckResult:
         await asyncio.sleep(1)
-        return Condition(ok=True)
+        return CheckResult(ok=True)
 
     pages.ready["lease"] = lease
     assert await _get(server, "/readyz") == (200, "ok")
     assert await _get(server, "/readyz?verbose") == (200, "[+]informer pods watching, 3 s old\n[+]lease ok\nok\n")
-    pages.ready["informer jobs"] = lambda: Condition(ok=False, text="stale for 90 s")
+    pages.ready["informer jobs"] = lambda: CheckResult(ok=False, text="stale for 90 s")
     status, text = await _get(server, "/readyz")
     assert status == 503
     assert "[-]informer jobs stale for 90 s\n" in text
@@ -91,12 +91,12 @@ async def test_readiness_is_that_of_all_checks_and_says_which_is_not(server: HTT
 
 
 async def test_a_check_that_raises_or_hangs_is_not_ok(server: HTTPServer, pages: Pages) -> None:
-    def broken() -> Condition:
+    def broken() -> CheckResult:
         raise KeyError("state")
 
-    async def hanging() -> Condition:
+    async def hanging() -> CheckResult:
         await asyncio.sleep(1000)
-        return Condition(ok=True)
+        return CheckResult(ok=True)
 
     pages.live.update(broken=broken, hanging=hanging)
     status, text = await _get(server, "/livez")
@@ -143,7 +143,7 @@ async def test_debug_pages_are_for_this_machine_only_unless_asked_for(
 async def test_a_page_that_raises_takes_nobody_down() -> None:
     server = HTTPServer("127.0.0.1", 0)
 
-    async def broken(request: Request) -> Answer:
+    async def broken(request: PageRequest) -> PageResponse:
         raise ValueError(request.query["x"])
 
     server.add("/broken", broken)
@@ -187,6 +187,6 @@ async def test_a_container_without_ipv6_addresses_is_served(monkeypatch: pytest.
 
 
 async def test_several_checks_can_be_left_out(server: HTTPServer, pages: Pages) -> None:
-    pages.several.append(lambda: {"one": Condition(ok=False), "two": Condition(ok=False)})
+    pages.several.append(lambda: {"one": CheckResult(ok=False), "two": CheckResult(ok=False)})
     assert await _get(server, "/readyz") == (503, "[-]one failed\n[-]two failed\nnot ok\n")
     assert await _get(server, "/readyz?exclude=one&exclude=two") == (200, "ok")

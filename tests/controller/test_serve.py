@@ -22,8 +22,8 @@ from ctl.controller.building.context import Context
 from ctl.controller.http.server import AddressTaken
 from ctl.controller.leader.leadership import LeadershipSettings
 from ctl.controller.leader.lease_rules import LeaseRules
-from ctl.controller.program.serve import Serving, serve
-from ctl.controller.program.term import StillWorking
+from ctl.controller.program.serve import ServeOptions, serve
+from ctl.controller.program.terms import StillActing
 from ctl.sandbox import Match, Sandbox
 
 from ..handlers.pages import Site
@@ -42,8 +42,8 @@ async def _config(user: Client, name: str, **data: str) -> None:
     )
 
 
-def _serving(sandbox: Sandbox, **settings: Any) -> Serving:
-    return Serving(access=Access(sandbox.url), settings=ClientSettings(user_agent="ctl/test", **settings))
+def _serving(sandbox: Sandbox, **settings: Any) -> ServeOptions:
+    return ServeOptions(access=Access(sandbox.url), settings=ClientSettings(user_agent="ctl/test", **settings))
 
 
 async def test_serving_ends_at_a_signal_and_lets_attempts_end(sandbox: Sandbox, user: Client) -> None:
@@ -56,7 +56,7 @@ async def test_serving_ends_at_a_signal_and_lets_attempts_end(sandbox: Sandbox, 
 
     await _config(user, "one")
     async with asyncio.timeout(60):
-        await serve(ctl.controller("configmaps").reconciles(reconcile), serving=_serving(sandbox))
+        await serve(ctl.controller("configmaps").reconciles(reconcile), options=_serving(sandbox))
     assert ended == [ctl.Key("default", "one")]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
@@ -88,10 +88,10 @@ async def test_a_thousand_busy_attempts_end_within_the_grace_and_others_tasks_go
     for number in range(1000):
         await _config(user, f"one-{number:04}")
     other = asyncio.create_task(theirs())
-    serving = Serving(access=Access(sandbox.url), grace=10.0)
+    serving = ServeOptions(access=Access(sandbox.url), grace=10.0)
     await_stop = asyncio.create_task(stop.wait())
     running = asyncio.create_task(
-        serve(ctl.controller("configmaps").concurrency(None).reconciles(reconcile), stop=stop, serving=serving)
+        serve(ctl.controller("configmaps").concurrency(None).reconciles(reconcile), stop=stop, options=serving)
     )
     await await_stop
     began = loop.time()
@@ -111,7 +111,7 @@ async def test_serving_what_is_not_installed_is_an_error(sandbox: Sandbox) -> No
         """Do nothing."""
 
     with pytest.raises(UnknownResource, match="unicorns"):
-        await serve(ctl.controller("unicorns.example.com").reconciles(reconcile), serving=_serving(sandbox))
+        await serve(ctl.controller("unicorns.example.com").reconciles(reconcile), options=_serving(sandbox))
 
 
 async def test_two_controllers_of_one_name_are_refused(sandbox: Sandbox) -> None:
@@ -141,7 +141,7 @@ async def test_channels_clocks_and_informers_of_ones_own_ask_for_attempts(sandbo
         .watches(secrets, ctl.mappers.constant(ctl.Key("default", "secret")))
         .reconciles(reconcile)
     )
-    running = asyncio.create_task(serve(controller, stop=stop, serving=_serving(sandbox)))
+    running = asyncio.create_task(serve(controller, stop=stop, options=_serving(sandbox)))
     await asyncio.sleep(10)
     assert seen == [("configmaps.v1", "one")]
     channel.send("two")
@@ -168,7 +168,7 @@ async def test_ten_thousand_equal_events_are_one_with_a_count(sandbox: Sandbox, 
         stop.set()
 
     await _config(user, "one")
-    await serve(ctl.controller("configmaps").named("mine").reconciles(reconcile), stop=stop, serving=_serving(sandbox))
+    await serve(ctl.controller("configmaps").named("mine").reconciles(reconcile), stop=stop, options=_serving(sandbox))
     events = await user.list(Resource("", "v1", "events", kind="Event", namespaced=True), "default")
     assert [event.body()["count"] for event in events] == [total]
     body = events[0].body()
@@ -189,7 +189,7 @@ async def test_many_different_events_are_limited(sandbox: Sandbox, user: Client)
         stop.set()
 
     await _config(user, "one")
-    await serve(ctl.controller("configmaps").reconciles(reconcile), stop=stop, serving=_serving(sandbox))
+    await serve(ctl.controller("configmaps").reconciles(reconcile), stop=stop, options=_serving(sandbox))
     written = [request for request in sandbox.write_log if "/events" in request.path]
     assert 20 <= len(written) <= 50
 
@@ -216,7 +216,7 @@ async def test_a_start_with_many_objects_keeps_to_the_rate_and_asks_for_nothing_
     sandbox.log.clear()
     began = asyncio.get_running_loop().time()
     controller = ctl.controller("configmaps").concurrency(50).reconciles(reconcile)
-    await serve(controller, stop=stop, serving=_serving(sandbox, qps=rate, burst=burst))
+    await serve(controller, stop=stop, options=_serving(sandbox, qps=rate, burst=burst))
     took = asyncio.get_running_loop().time() - began
     assert took >= (MANY - burst) / rate - 1
     for first, at in enumerate(sent):
@@ -241,7 +241,7 @@ async def test_too_many_requests_are_answered_by_waiting(sandbox: Sandbox, user:
         stop.set()
 
     sandbox.faults.answer(429, match=Match(method="PATCH"), times=2, retry_after=7)
-    await serve(ctl.controller("configmaps").reconciles(reconcile), stop=stop, serving=_serving(sandbox))
+    await serve(ctl.controller("configmaps").reconciles(reconcile), stop=stop, options=_serving(sandbox))
     assert len(took) == 1
     assert took[0] >= 14
 
@@ -277,7 +277,7 @@ async def test_whatever_happens_the_last_state_is_attempted(sandbox: Sandbox, us
     await serve(
         ctl.controller("configmaps").concurrency(3).timeout(1.0).reconciles(reconcile),
         stop=stop,
-        serving=_serving(sandbox),
+        options=_serving(sandbox),
     )
     await playing
     left = {
@@ -366,13 +366,13 @@ async def test_a_reconciler_that_outlives_the_lease_ends_the_program(sandbox: Sa
     program = asyncio.create_task(
         serve(
             ctl.controller("configmaps").reconciles(stubborn),
-            serving=Serving(access=Access(sandbox.url), grace=1),
+            options=ServeOptions(access=Access(sandbox.url), grace=1),
             leadership=settings,
         )
     )
     await began.wait()
     sandbox.faults.answer(503, match=Match(path="leases/maps"), times=None)
-    with pytest.raises(StillWorking, match=r"default/maps was lost .* configmaps default/one"):
+    with pytest.raises(StillActing, match=r"default/maps was lost .* the reconciler of configmaps for default/one"):
         await program
     free.set()
 

@@ -114,7 +114,7 @@ async def test_a_stop_during_which_leadership_is_lost_waits_for_nothing_that_may
             access=Access(sandbox.url),
             stop=stop,
             leadership=LeadershipSettings("maps", "default", "a", RULES),
-            serving=ctl.Serving(grace=300),
+            options=ctl.ServeOptions(grace=300),
         )
     )
     await asyncio.sleep(10)

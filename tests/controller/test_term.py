@@ -18,8 +18,9 @@ from ctl.client.settings import ClientSettings
 from ctl.controller.leader.leadership import LeadershipSettings
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.leader.thread import LoopThread
-from ctl.controller.program.serve import Serving, serve
-from ctl.controller.program.term import StillWorking, resort_to
+from ctl.controller.program.serve import ServeOptions, serve
+from ctl.controller.program.stopping import resort_to
+from ctl.controller.program.terms import StillActing
 from ctl.sandbox import Match, Sandbox
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
@@ -62,14 +63,14 @@ async def test_a_reconciler_that_goes_on_ends_the_program_before_others_may_act(
     program = asyncio.create_task(
         serve(
             ctl.controller("configmaps").reconciles(stubborn),
-            serving=Serving(access=Access(sandbox.url), last_resort=lambda _: resorted.append(loop.time())),
+            options=ServeOptions(access=Access(sandbox.url), last_resort=lambda _: resorted.append(loop.time())),
             leadership=LeadershipSettings("maps", "default", "a"),
         )
     )
     await began.wait()
     cut = loop.time()
     sandbox.faults.answer(503, match=LEASE, times=None)
-    with pytest.raises(StillWorking, match=r"default/maps was lost .* configmaps default/one"):
+    with pytest.raises(StillActing, match=r"default/maps was lost .* the reconciler of configmaps for default/one"):
         await program
     # The last renewal may have been as long before the cut as the period between two.
     assert 10 - 2 - 1 < loop.time() - cut < 15
@@ -96,7 +97,7 @@ async def test_the_last_resort_is_called_by_a_thread_when_the_loop_is_blocked(
         await serve(
             ctl.controller("configmaps").reconciles(block),
             stop=stop,
-            serving=Serving(
+            options=ServeOptions(
                 access=Access(distant.url),
                 last_resort=lambda error: resorted.append((threading.current_thread(), error)),
             ),
@@ -104,8 +105,8 @@ async def test_the_last_resort_is_called_by_a_thread_when_the_loop_is_blocked(
         )
     ((thread, error),) = resorted
     assert thread is not threading.current_thread()
-    assert isinstance(error, StillWorking)
-    assert "default/maps was lost while something blocks the event loop" in str(error)
+    assert isinstance(error, StillActing)
+    assert "goes on: what blocks the event loop" in str(error)
     assert str(error) in caplog.text
 
 
@@ -132,7 +133,7 @@ async def test_the_last_resort_comes_once() -> None:
 
 BLOCKED = """
 import logging, threading, time
-from ctl.controller.program.term import end_process
+from ctl.controller.program.stopping import end_process
 
 logging.basicConfig()
 for handler in logging.getLogger().handlers:

@@ -36,7 +36,6 @@ ERRORS = frozenset(
         "OwnershipError",
         "RequestError",
         "StillActing",
-        "StillWorking",
         "StoredStateError",
         "StreamBroken",
         "StreamStalled",

@@ -125,7 +125,7 @@ async def test_the_default_port_is_taken_after_startup_and_only_if_it_is_free(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr("ctl.controller.http.addresses.PORT", port)
-        monkeypatch.setattr("ctl.handlers.running.diagnostics.is_in_cluster", lambda: True)
+        monkeypatch.setattr("ctl.handlers.running.operator.is_in_cluster", lambda: True)
         with caplog.at_level(logging.WARNING):
             async with world.running(http="auto"):
                 pass

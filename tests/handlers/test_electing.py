@@ -18,7 +18,7 @@ from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.controller.api.access_review import Rights
 from ctl.handlers.declaration.registry import OperatorRegistry
-from ctl.handlers.running.electing import Candidacy, candidate, lease_name
+from ctl.handlers.running.election import Candidacy, candidate, lease_name
 from ctl.sandbox import LoggedRequest, Match
 
 from .pages import Site
@@ -140,7 +140,7 @@ class Replica:
 @pytest.fixture
 async def replicas(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Replica]]:
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setattr("ctl.handlers.running.electing.is_in_cluster", lambda _: True)
+    monkeypatch.setattr("ctl.handlers.running.election.is_in_cluster", lambda _: True)
     token = await token_of(world, "op")
     await grant(world, "op", "ClusterRole", RULES)
     found = [Replica(world, name, token) for name in "ab"]

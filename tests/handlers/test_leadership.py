@@ -18,9 +18,9 @@ from ctl.client.config.access import Access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
 from ctl.controller.leader.election import LEASES
+from ctl.controller.program.terms import StillActing
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.execution.activities import ActivityError
-from ctl.handlers.running.authority import StillActing
 from ctl.runtime import clock
 from ctl.runtime.clock import iso
 
@@ -224,8 +224,8 @@ async def test_a_successor_of_one_that_was_killed_acts_within_the_lease_and_five
 async def test_what_happens_on_a_standby_is_told_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with replicas(world, "a", "b"):
-        assert "Standing by: a leads." in caplog.messages
-    assert "Standing by: b leads." not in caplog.messages
+        assert "Standby; the leader is a." in caplog.messages
+    assert "Standby; the leader is b." not in caplog.messages
 
 
 async def test_resume_handlers_run_once_in_each_term(world: World) -> None:
@@ -461,7 +461,7 @@ async def test_a_reconciler_that_ignores_its_cancellation_ends_the_operator(worl
         await world.create("one")
         await rest(5)
         a.line.cut()
-        with pytest.raises(StillActing, match="the reconciler of default/one"):
+        with pytest.raises(StillActing, match=r"the reconciler of kopfexamples\.kopf\.dev for default/one"):
             await a.ran.ended()
         free.set()
         await rest()

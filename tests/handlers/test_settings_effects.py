@@ -18,7 +18,7 @@ import pytest
 import ctl
 from ctl.client.resources import Resource
 from ctl.client.settings import ClientSettings
-from ctl.handlers.running.tuning import client_settings, informer_settings
+from ctl.handlers.running.options import client_settings, informer_settings
 from ctl.handlers.settings import OperatorSettings
 from ctl.sandbox import LoggedRequest, Match
 
@@ -340,13 +340,13 @@ async def test_peering_follows_where_the_operator_works(world: World, namespaced
 def test_a_process_that_does_not_end_is_killed() -> None:
     program = textwrap.dedent("""
         import asyncio, os, signal, threading, time
-        from ctl.handlers.running.stopping import Wish
+        from ctl.controller.program.stopping import stopping_on_signals
 
         async def main():
-            wish = Wish(None, lambda: 0.1)
-            async with wish.heard():
+            stop = asyncio.Event()
+            with stopping_on_signals(stop.set, lambda: 0.1):
                 os.kill(os.getpid(), signal.SIGTERM)
-                await wish.wait()
+                await stop.wait()
                 time.sleep(60)  # the loop hangs
 
         asyncio.run(main())

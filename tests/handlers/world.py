@@ -14,7 +14,7 @@ from ctl.client.resources import Resource
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
 from ctl.handlers.declaration.registry import OperatorRegistry, set_default_registry
-from ctl.handlers.running.operator import Options, operator
+from ctl.handlers.running.operator import OperatorOptions, operator
 from ctl.handlers.settings import OperatorSettings
 from ctl.sandbox import LoggedRequest, Match, Sandbox, SandboxSettings
 from ctl.sandbox.faults import Rule
@@ -156,7 +156,7 @@ class World:
     # The operator, and what it did.
 
     @asynccontextmanager
-    async def running(self, **options: Unpack[Options]) -> AsyncIterator[Running]:
+    async def running(self, **options: Unpack[OperatorOptions]) -> AsyncIterator[Running]:
         """Run an operator with the default registry for the time of the block; it is stopped gracefully at its end."""
         found = self.start(**options)
         try:
@@ -174,10 +174,10 @@ class World:
         if not found.crashed:
             await found.ended()
 
-    def start(self, **options: Unpack[Options]) -> Running:
+    def start(self, **options: Unpack[OperatorOptions]) -> Running:
         """Begin to run an operator; the caller stops it."""
         stop, ready = asyncio.Event(), asyncio.Event()
-        given: Options = {
+        given: OperatorOptions = {
             "access": Access(server=self.sandbox.url),
             "stop_flag": stop,
             "ready_flag": ready,

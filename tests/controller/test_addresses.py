@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctl.handlers.running.endpoints import Address, Probe, Site, parse_http, parse_liveness, plan
+from ctl.controller.http.addresses import Address, Site, parse_http, parse_liveness, sites
 
 AUTO = Address("", 8080, explicit=False)
 
@@ -39,9 +39,9 @@ def test_what_is_no_address_is_refused_with_what_was_expected(text: str) -> None
 
 def test_liveness_urls() -> None:
     assert parse_liveness(None) is None
-    assert parse_liveness("http://0.0.0.0:8080/healthz") == Probe(Address("0.0.0.0", 8080), "/healthz")
-    assert parse_liveness("http:///") == Probe(Address("localhost", 80), "/")
-    assert parse_liveness("http://[::1]:81") == Probe(Address("::1", 81), "/")
+    assert parse_liveness("http://0.0.0.0:8080/healthz") == Site(Address("0.0.0.0", 8080), path="/healthz")
+    assert parse_liveness("http:///") == Site(Address("localhost", 80), path="/")
+    assert parse_liveness("http://[::1]:81") == Site(Address("::1", 81), path="/")
     with pytest.raises(ValueError, match="Unsupported scheme: tcp://"):
         parse_liveness("tcp://localhost:80")
 
@@ -57,7 +57,7 @@ def test_liveness_urls() -> None:
     ],
 )
 def test_one_address_is_one_server(http: Address, probe: Address, shared: Address) -> None:
-    (site,) = plan(http, Probe(probe, "/live"))
+    (site,) = sites(http, Site(probe, path="/live"))
     assert site == Site(shared, pages=True, path="/live", is_early=http.explicit)
     assert site.address.explicit, "somebody asked for liveness there"
 
@@ -71,10 +71,10 @@ def test_one_address_is_one_server(http: Address, probe: Address, shared: Addres
     ],
 )
 def test_two_addresses_are_two_servers(http: Address, probe: Address) -> None:
-    assert plan(http, Probe(probe, "/")) == [Site(http, pages=True, is_early=http.explicit), Site(probe, path="/")]
+    assert sites(http, Site(probe, path="/")) == [Site(http, pages=True, is_early=http.explicit), Site(probe, path="/")]
 
 
 def test_nothing_asked_for_is_no_server() -> None:
-    assert plan(None, None) == []
-    assert [str(site) for site in plan(AUTO, None)] == ["Metrics and health"]
-    assert [str(site) for site in plan(AUTO, Probe(AUTO, "/"))] == ["Metrics and health and liveness"]
+    assert sites(None, None) == []
+    assert [str(site) for site in sites(AUTO, None)] == ["Metrics and health"]
+    assert [str(site) for site in sites(AUTO, Site(AUTO, path="/"))] == ["Metrics and health and liveness"]
