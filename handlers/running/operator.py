@@ -44,8 +44,8 @@ from ..kopf.probing import Liveness
 from .controller import NAME, HandlersController
 from .declared import Controllers, components, declared
 from .diagnostics import show_declared, show_handlers
-from .flags import Flag, raise_flag, wait_flag
 from .election import Candidacy, candidate, peers_of
+from .flags import Flag, raise_flag, wait_flag
 from .observation import Cluster
 from .options import (
     OperatorOptions,
