@@ -9,7 +9,6 @@ KNOWN_TWICE: set[str] = {
     "Answer",
     "Attempt",
     "Call",
-    "Condition",
     "Copy",
     "Failure",
     "KeepsChanging",
@@ -22,9 +21,7 @@ KNOWN_TWICE: set[str] = {
     "Reason",
     "Repeats",
     "Request",
-    "Scope",
     "Selection",
-    "Serving",
     "Shown",
     "Spec",
     "Stage",
@@ -34,7 +31,6 @@ KNOWN_TWICE: set[str] = {
     "Verdict",
     "View",
     "Watch",
-    "Wish",
     "Written",
 }
 """Names that still stand twice. Nothing is added here."""
