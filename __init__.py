@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from .controller.building.builder import controller
     from .controller.building.context import Context
     from .controller.kernel import mappers, predicates
-    from .controller.kernel.channel import Channel, every
-    from .controller.kernel.reconciler import Attempt
-    from .controller.kernel.result import Result, TerminalError
+    from .controller.kernel.reconciler import Attempt, Result, TerminalError, Trigger
+    from .controller.kernel.source import Channel, every
     from .controller.leader.leadership import Leadership, LeadershipSettings
     from .controller.leader.lease_rules import LeaseRules
     from .controller.program.manager import Manager, Stage
@@ -210,6 +209,7 @@ __all__ = [
     "SyncDaemonStopperChecker",
     "TemporaryError",
     "TerminalError",
+    "Trigger",
     "UnknownResource",
     "Written",
     "__version__",

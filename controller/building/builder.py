@@ -19,8 +19,7 @@ from ..api.client import CachedClient
 from ..kernel import mappers
 from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
-from ..kernel.reconciler import as_function
-from ..kernel.result import Result
+from ..kernel.reconciler import Result, as_function
 from ..leader.gates import Gate
 from .built import BuiltController
 from .context import Context
@@ -86,7 +85,7 @@ class Builder:
     ) -> "Builder":
         """Reconcile the keys that a function returns for each item of a source and the caches; None: all objects.
 
-        A source is a `Channel`, a clock (`every(60)`), or any other asynchronous iterable. `name` is the trigger in reasons and metrics.
+        A source is a `Channel`, a clock (`every(60)`), or any other asynchronous iterable. `name` is the trigger in logs and metrics.
         Keys that arrive while the gate is closed are reconciled when it opens (the last 10,000 of them); a source without a
         function needs no memory for that, since all objects are reconciled then anyway.
         """

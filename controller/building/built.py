@@ -28,12 +28,12 @@ from ..events.event import Reporter
 from ..events.recorder import Recorder
 from ..http.pages import KeyExplanation, explain
 from ..kernel import mappers
-from ..kernel.controller import Controller, Watched
+from ..kernel.controller import Controller
 from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
-from ..kernel.reconciler import Attempt
-from ..kernel.result import Result
-from ..kernel.worker import Attempting
+from ..kernel.reconciler import Attempt, Result
+from ..kernel.source import Source
+from ..kernel.worker import AttemptLogContext
 from ..leader.gates import Gate
 from .context import Context, World
 from .namespaced import Reach
@@ -156,13 +156,13 @@ class BuiltController:
         reach.extend(self._places(resource))
         self._reaches.append((resource, reach))
 
-    def _connect(self, look: WatchSpec, trigger: Mapper[Key], informer: Informer) -> Watched:
-        urgent = self._plan.options.skips_backoff_on if look is self._plan.primary else None
+    def _connect(self, look: WatchSpec, trigger: Mapper[Key], informer: Informer) -> Source[Key]:
+        skips_backoff = self._plan.options.skips_backoff_on if look is self._plan.primary else None
         return self.controller.watch(
             informer,
             trigger,
             predicate=_judged(look.predicate, self.name),
-            urgent=_judged(urgent, self.name),
+            skips_backoff=_judged(skips_backoff, self.name),
             wait=True,
         )
 
@@ -187,7 +187,7 @@ class BuiltController:
     async def _reconcile(self, key: Key, attempt: Attempt[Any]) -> Result | None:
         assert self._world is not None
         context, doing = Context(self._world, attempt), log_context.get()
-        if isinstance(doing, Attempting):
+        if isinstance(doing, AttemptLogContext):
             doing.about = context.reference
         returned = self._function(key, context)
         # A plain function has done its work already.

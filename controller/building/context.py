@@ -16,7 +16,7 @@ from ..api.requests import Where
 from ..events.correlator import Spam, Way
 from ..events.event import Post
 from ..events.recorder import Recorder
-from ..kernel.reconciler import Attempt, Reason
+from ..kernel.reconciler import Attempt, Trigger
 
 BACKOFFS = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
 """The pauses between the attempts to post an event, in seconds."""
@@ -54,9 +54,9 @@ class Context:
     # The reconciled object.
 
     @property
-    def reason(self) -> Reason:
-        """Which trigger asked for the attempt, for which object and change: for logs, not for decisions."""
-        return self.attempt.reason
+    def trigger(self) -> Trigger:
+        """The source that requested the attempt, with the object and the change: for logs, not for decisions."""
+        return self.attempt.trigger
 
     @property
     def object(self) -> Object | None:

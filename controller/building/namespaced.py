@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection
 
+from ...client.resources import Key
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
 from ..api.caches import Copy
-from ..kernel.controller import Watched
+from ..kernel.source import Source
 
 
 class Reach:
@@ -15,7 +16,7 @@ class Reach:
         self,
         factory: SharedInformerFactory,
         copy: Copy,
-        connect: Callable[[Informer], Watched],
+        connect: Callable[[Informer], Source[Key]],
         selector: str | None = None,
     ) -> None:
         """`connect` has the changes of an informer ask for keys."""
@@ -23,7 +24,7 @@ class Reach:
         self._copy = copy
         self._connect = connect
         self._selector = selector
-        self._places: dict[str | None, tuple[Informer, Watched]] = {}
+        self._places: dict[str | None, tuple[Informer, Source[Key]]] = {}
 
     def extend(self, places: Collection[str | None]) -> None:
         """Look there too."""

@@ -17,7 +17,7 @@ from ...client.wire.request import PatchKind
 from ...runtime import clock
 from ..api.access_review import Rights
 from ..kernel.controller import Controller
-from ..kernel.result import Result
+from ..kernel.reconciler import Result
 from .correlator import Allowances, Line, Repeats, Way
 from .event import Post, Reporter, build_event, cut_message, namespace_of, stamp
 

@@ -1,10 +1,10 @@
-"""What a controller counts: controller-runtime's metrics under their names, and the latencies that it lacks."""
+"""The metrics of a controller: controller-runtime's under their names, and latencies."""
 
 from collections import Counter
 from collections.abc import Iterator
 
 from ...runtime.metrics import MetricFamily, Sample, Tally
-from .outcome import Ending, Settlement
+from .outcome import TERMINAL, TIMED_OUT, AttemptOutcome
 
 RECONCILES = MetricFamily(
     "controller_runtime_reconcile_total",
@@ -53,13 +53,13 @@ ACTIVE = MetricFamily(
 )
 TO_START = MetricFamily(
     "ctl_event_to_start_seconds",
-    "Time from hearing of a change to the start of the attempt that it triggered",
+    "Time from the arrival of a change to the start of the attempt that it triggered",
     "histogram",
     ("controller", "trigger"),
 )
 TO_DONE = MetricFamily(
     "ctl_event_to_done_seconds",
-    "Time from hearing of a change to the end of the attempt that it triggered",
+    "Time from the arrival of a change to the end of the attempt that it triggered",
     "histogram",
     ("controller", "trigger"),
 )
@@ -97,63 +97,63 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 
 class ControllerMetrics:
-    """The counts of one controller: plain numbers, written on its loop."""
+    """The counts of one controller: plain numbers, written in its loop."""
 
     def __init__(self, name: str, concurrency: int | None) -> None:
         self._name = name
         self._concurrency = concurrency or 0
         self.active = 0
-        """Attempts that run now."""
+        """Running attempts."""
         self.results = dict.fromkeys(("success", "error", "requeue", "requeue_after"), 0)
         self.errors = 0
         self.terminal_errors = 0
         self.timeouts = 0
         self.time = Tally(BUCKETS)
         self.trigger_errors: dict[str, int] = {}
-        # How many sources there are of a name, and by trigger: from hearing of a change to the start of the attempt, and to its end.
-        self._followed: Counter[str] = Counter()
+        # The number of sources by name; and by trigger the times from a change to the start of its attempt, and to the end.
+        self._sources: Counter[str] = Counter()
         self._latencies: dict[str, tuple[Tally, Tally]] = {}
 
-    def follows(self, trigger: str) -> None:
-        """There is one more source of that name."""
-        self._followed[trigger] += 1
+    def source_added(self, trigger: str) -> None:
+        """Count a source; several may have one name."""
+        self._sources[trigger] += 1
 
-    def leaves(self, trigger: str) -> None:
-        """There is one less; with the last of that name its counts are gone."""
-        self._followed[trigger] -= 1
-        if not self._followed[trigger]:
-            del self._followed[trigger]
+    def source_removed(self, trigger: str) -> None:
+        """Drop the counts of a name with its last source."""
+        self._sources[trigger] -= 1
+        if not self._sources[trigger]:
+            del self._sources[trigger]
             self._latencies.pop(trigger, None)
             self.trigger_errors.pop(trigger, None)
 
     def started(self, trigger: str, waited: float | None) -> None:
-        """An attempt begins; `waited` is the time since its reason was heard, if that was noted."""
+        """Count the start of an attempt; `waited` is the time since its change arrived, if that was noted."""
         self.active += 1
         if waited is not None:
             (self._latencies.get(trigger) or self._latency(trigger))[0].add(waited)
 
-    def ended(self, ending: Ending, settlement: Settlement, seconds: float) -> None:
-        """An attempt ended after some seconds."""
+    def ended(self, outcome: AttemptOutcome, seconds: float) -> None:
+        """Count the end of an attempt that took some seconds."""
         self.active -= 1
         self.time.add(seconds)
-        if settlement.label is not None:
-            self.results[settlement.label] += 1
-        self.errors += settlement.is_error
-        self.terminal_errors += ending is Ending.TERMINAL
-        self.timeouts += ending is Ending.TIMED_OUT
+        if outcome.label is not None:
+            self.results[outcome.label] += 1
+        self.errors += outcome.is_error
+        self.terminal_errors += outcome is TERMINAL
+        self.timeouts += outcome is TIMED_OUT
 
     def done(self, trigger: str, waited: float) -> None:
-        """An attempt went well; `waited` is the time since its reason was heard."""
+        """Count a success; `waited` is the time since the change arrived."""
         (self._latencies.get(trigger) or self._latency(trigger))[1].add(waited)
 
     def _latency(self, trigger: str) -> tuple[Tally, Tally]:
         tallies = Tally(LATENCY_BUCKETS), Tally(LATENCY_BUCKETS)
-        if trigger in self._followed:
+        if trigger in self._sources:
             self._latencies[trigger] = tallies
         return tallies
 
     def samples(self, *, is_open: bool) -> Iterator[Sample]:
-        """Everything there is to say at this moment."""
+        """The metrics at this moment."""
         name = (self._name,)
         for result, count in self.results.items():
             yield Sample(RECONCILES, (self._name, result), count)

@@ -1,124 +1,96 @@
-"""How each ending of an attempt is told to the queue, the metrics and the log: one table.
+"""The outcomes of an attempt, and what follows from each, as one table.
 
-Pure. The labels are controller-runtime's. Unlike there, a terminal error forgets the key: its next failure is its first.
+Pure. The labels are controller-runtime's. Unlike there, a terminal error forgets the key: its next failure counts as its first.
 """
 
 import logging
 from dataclasses import dataclass
 from enum import Enum
 
-from .result import Result, TerminalError
-
-
-class Ending(Enum):
-    """How an attempt ended."""
-
-    DONE = "done"
-    """It returned, and wants nothing more."""
-    LATER = "later"
-    """It returned, and wants another attempt after some time."""
-    DEFERRED = "deferred"
-    """It returned an error, and wants another attempt after some time."""
-    FAILED = "failed"
-    """It raised."""
-    TIMED_OUT = "timed out"
-    """It was cancelled at its deadline."""
-    TERMINAL = "terminal"
-    """It raised TerminalError."""
-    CUT = "cut"
-    """It was cancelled from outside (the gate was closed on it, the controller is stopping), or has cancelled itself."""
+from .reconciler import Result, TerminalError
 
 
 class Requeue(Enum):
-    """What becomes of the key."""
+    """When the key is attempted again."""
 
     NO = "no"
     AFTER = "after"
+    """After the time in the result."""
     BACK_OFF = "back off"
     SOON = "soon"
-    """Not at once: an attempt that cancels itself cannot be told from one that was cut, and would do so again, for ever."""
+    """After a short time, not at once: a reconciler that cancels its own task looks the same, and would do so again and again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What is to be done. `label` is the result in `controller_runtime_reconcile_total`; None: not counted there."""
+@dataclass(frozen=True, slots=True, eq=False)
+class AttemptOutcome:
+    """One way in which an attempt ends. `label` is the result in `controller_runtime_reconcile_total`; None: not counted there."""
 
-    forget: bool
-    requeue: Requeue
+    text: str
     label: str | None
     level: int
-    text: str
+    requeue: Requeue
+    forget: bool
     is_error: bool = False
     traceback: bool = False
 
 
-TABLE: dict[Ending, Settlement] = {
-    Ending.DONE: Settlement(
-        forget=True, requeue=Requeue.NO, label="success", level=logging.DEBUG, text="The attempt succeeded."
-    ),
-    Ending.LATER: Settlement(
-        forget=True,
-        requeue=Requeue.AFTER,
-        label="requeue_after",
-        level=logging.DEBUG,
-        text="The attempt succeeded and is to be repeated.",
-    ),
-    Ending.DEFERRED: Settlement(
-        forget=True,
-        requeue=Requeue.AFTER,
-        label="error",
-        level=logging.DEBUG,
-        text="The attempt failed and is to be repeated when its reconciler said.",
-        is_error=True,
-    ),
-    Ending.FAILED: Settlement(
-        forget=False,
-        requeue=Requeue.BACK_OFF,
-        label="error",
-        level=logging.ERROR,
-        text="The attempt failed and will be repeated.",
-        is_error=True,
-        traceback=True,
-    ),
-    Ending.TIMED_OUT: Settlement(
-        forget=False,
-        requeue=Requeue.BACK_OFF,
-        label="error",
-        level=logging.ERROR,
-        text="The attempt took too long, was cancelled and will be repeated.",
-        is_error=True,
-    ),
-    Ending.TERMINAL: Settlement(
-        forget=True,
-        requeue=Requeue.NO,
-        label="error",
-        level=logging.ERROR,
-        text="The attempt failed for good and will not be repeated until something changes.",
-        is_error=True,
-        traceback=True,
-    ),
-    Ending.CUT: Settlement(
-        forget=False,
-        requeue=Requeue.SOON,
-        label=None,
-        level=logging.INFO,
-        text="The attempt was cut short and will be repeated.",
-    ),
-}
+SUCCESS = AttemptOutcome("The attempt succeeded.", "success", logging.DEBUG, Requeue.NO, forget=True)
+REQUEUE_AFTER = AttemptOutcome(
+    "The attempt succeeded and is to be repeated.", "requeue_after", logging.DEBUG, Requeue.AFTER, forget=True
+)
+DEFERRED = AttemptOutcome(
+    "The attempt failed and is to be repeated when its reconciler said.",
+    "error",
+    logging.DEBUG,
+    Requeue.AFTER,
+    forget=True,
+    is_error=True,
+)
+"""A result with an error."""
+FAILED = AttemptOutcome(
+    "The attempt failed and will be repeated.",
+    "error",
+    logging.ERROR,
+    Requeue.BACK_OFF,
+    forget=False,
+    is_error=True,
+    traceback=True,
+)
+TIMED_OUT = AttemptOutcome(
+    "The attempt took too long, was cancelled and will be repeated.",
+    "error",
+    logging.ERROR,
+    Requeue.BACK_OFF,
+    forget=False,
+    is_error=True,
+)
+TERMINAL = AttemptOutcome(
+    "The attempt failed for good and will not be repeated until something changes.",
+    "error",
+    logging.ERROR,
+    Requeue.NO,
+    forget=True,
+    is_error=True,
+    traceback=True,
+)
+CANCELLED = AttemptOutcome(
+    "The attempt was cancelled and will be repeated.", None, logging.INFO, Requeue.SOON, forget=False
+)
+"""By the gate, by the stop of the controller, or by itself."""
 
 
-def classify(
-    result: Result | None, error: BaseException | None, *, timed_out: bool = False, cut: bool = False
-) -> Ending:
-    """Name the ending of an attempt that gave a result, or raised an error."""
-    if cut:
-        return Ending.CUT
+def outcome_of(
+    result: Result | None, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False
+) -> AttemptOutcome:
+    """Return the outcome of an attempt that returned a result or raised an error."""
+    if cancelled:
+        return CANCELLED
     if timed_out:
-        return Ending.TIMED_OUT
+        return TIMED_OUT
     if isinstance(error, TerminalError):
-        return Ending.TERMINAL
+        return TERMINAL
     if error is not None:
-        return Ending.FAILED
-    if result is not None and result.error is not None:
-        return Ending.DEFERRED
-    return Ending.DONE if result is None or result.requeue_after is None else Ending.LATER
+        return FAILED
+    if result is None or result.requeue_after is None:
+        return SUCCESS
+    return REQUEUE_AFTER if result.error is None else DEFERRED

@@ -32,4 +32,4 @@ async def reconcile(key, context):
     there = len(context.owned("configmaps"))  # own writes are seen at once
     ready = ctl.Condition("Ready", there == len(wanted), "AllThere", f"{there} of {len(wanted)} are there")
     await context.set_status({"replicas": there}, ready)
-    print(f"{key}: {there} replicas; because of {context.reason.trigger} {context.reason.change}")
+    print(f"{key}: {there} replicas; because of {context.trigger.name} {context.trigger.change}")

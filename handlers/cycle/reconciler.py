@@ -13,7 +13,7 @@ from typing import Any
 
 from ...client.objects import Object
 from ...client.resources import Key, Resource
-from ...controller.kernel.result import Result
+from ...controller.kernel.reconciler import Result
 from ...controller.kernel.source import BACKLOG_PRIORITY
 from ...controller.leader.gates import AlwaysOpen, Gate
 from ...informers.deltas import DELETED, SYNCED, Delta

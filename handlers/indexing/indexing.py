@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from ...client.objects import Object
 from ...client.resources import Resource
 from ...controller.kernel.controller import Controller
-from ...controller.kernel.result import Result
+from ...controller.kernel.reconciler import Result
 from ...informers.deltas import Delta, DeltaKind
 from ...runtime import clock
 from ..causes.causes import IndexingCause

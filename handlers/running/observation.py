@@ -11,7 +11,8 @@ from ...client.errors import AccessError, APIError, RequestError
 from ...client.resources import Key, Resource
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
-from ...controller.kernel.controller import Controller, Watched
+from ...controller.kernel.controller import Controller
+from ...controller.kernel.source import Source
 from ...controller.peering.gate import Peering
 from ...controller.peering.rules import GROUPS
 from ...controller.program.terms import ProgramGate
@@ -61,7 +62,7 @@ class Cluster:
 @dataclass(slots=True)
 class _Served:
     informer: Informer
-    watched: Watched
+    watched: Source[ObjectKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ class Observation:
 
     # What is to be indexed before handlers run.
 
-    async def _wait_for_list(self, watched: Watched, place: tuple[Resource, str | None]) -> None:
+    async def _wait_for_list(self, watched: Source[ObjectKey], place: tuple[Resource, str | None]) -> None:
         await watched.synced.wait()
         self.reconciler.barrier.told(place)
 

@@ -10,15 +10,12 @@ KNOWN_TWICE: set[str] = {
     "Attempt",
     "Call",
     "Copy",
-    "Failure",
     "KeepsChanging",
     "LeadershipSettings",
     "ListPage",
-    "Options",
     "OwnerReference",
     "Place",
     "Probe",
-    "Reason",
     "Repeats",
     "Request",
     "Selection",
@@ -30,7 +27,6 @@ KNOWN_TWICE: set[str] = {
     "Surroundings",
     "Verdict",
     "View",
-    "Watch",
     "Written",
 }
 """Names that still stand twice. Nothing is added here."""

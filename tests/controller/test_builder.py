@@ -16,7 +16,7 @@ from ctl.controller.building.builder import ControllerSpec, controller
 from ctl.controller.building.built import BuiltController
 from ctl.controller.building.context import Context
 from ctl.controller.kernel import mappers, predicates
-from ctl.controller.kernel.result import Result
+from ctl.controller.kernel.reconciler import Result
 from ctl.informers.factory import SharedInformerFactory
 from ctl.sandbox import Sandbox
 
@@ -92,8 +92,8 @@ async def test_children_follow_their_parent_and_are_repaired(client: Client, san
         await client.delete(CONFIGMAPS, "early-1", "default")
         await asyncio.sleep(1)
         assert await _names(client) == ["early-0", "early-1", "early-2"]
-        reason = reconcile.attempts[-1].attempt.reason
-        assert reason.trigger == "configmaps.v1" or reason.object is not None
+        trigger = reconcile.attempts[-1].attempt.trigger
+        assert trigger.name == "configmaps.v1" or trigger.object is not None
         await client.patch(DEPLOYMENTS, "early", "default", {"spec": {"replicas": 0}})
         await asyncio.sleep(1)
         assert await _names(client) == []
@@ -140,7 +140,7 @@ async def test_other_resources_predicates_and_options(client: Client) -> None:
     seen: list[tuple[Key, str]] = []
 
     async def reconcile(key: Key, context: Context) -> Result | None:
-        seen.append((key, context.attempt.reason.trigger))
+        seen.append((key, context.attempt.trigger.name))
         return None
 
     blueprint = (
@@ -178,7 +178,7 @@ async def test_reconcilers_are_functions_or_objects(client: Client) -> None:
 
     class Thing:
         async def reconcile(self, key: Key, context: Context) -> Result | None:
-            seen.append(f"object {key.name} {context.reason.change}")
+            seen.append(f"object {key.name} {context.trigger.change}")
             return None
 
     async def of_the_key(key: Key) -> None:
@@ -259,7 +259,7 @@ async def test_what_is_read_and_indexed_asks_for_nothing_and_is_found(client: Cl
                 "here": here and here.name,
                 "listed": [obj.name for obj in context.list("secrets", "default", "app=x")],
                 "indexed": [obj.name for obj in context.lister("secrets").by_index("app", "x")],
-                "reason": context.reason.trigger,
+                "reason": context.trigger.name,
             }
         )
 

@@ -10,8 +10,7 @@ from ctl.client.objects import Object
 from ctl.client.resources import Key
 from ctl.controller.kernel import mappers, predicates
 from ctl.controller.kernel.controller import Controller
-from ctl.controller.kernel.reconciler import Attempt
-from ctl.controller.kernel.result import Result, TerminalError
+from ctl.controller.kernel.reconciler import Attempt, Result, TerminalError
 from ctl.controller.kernel.source import REPLAY_CHUNK
 from ctl.controller.leader.valve import Valve
 from ctl.informers.deltas import Delta
@@ -82,7 +81,7 @@ async def test_changes_become_attempts_with_their_reasons(feed: Any, obj: Make) 
         await asyncio.sleep(1)
         assert watched.synced.is_set()
     found = [
-        (str(a.key), a.number, a.priority, a.reason.trigger, a.reason.change, a.reason.object) for _, a in log.attempts
+        (str(a.key), a.number, a.priority, a.trigger.name, a.trigger.change, a.trigger.object) for _, a in log.attempts
     ]
     name = "kopfexamples.v1.kopf.dev"
     assert found == [
@@ -152,7 +151,7 @@ async def test_results_and_errors_are_settled() -> None:
         controller.queue.add("a")
         await asyncio.sleep(1)
     assert log.times == [0, 100, 108, 124, 200, 200]
-    told = [(attempt.number, attempt.priority, attempt.reason.trigger) for _, attempt in log.attempts]
+    told = [(attempt.number, attempt.priority, attempt.trigger.name) for _, attempt in log.attempts]
     assert told == [
         (1, 0, "add"),
         (1, 7, "requeue_after"),
@@ -188,7 +187,7 @@ async def test_what_is_no_result_is_an_error_and_the_key_is_attempted_again() ->
     async with running(controller):
         controller.queue.add("a")
         await asyncio.sleep(1)
-        assert "returned {'requeue': True}" in str(controller.explain("a").last_error)
+        assert "got {'requeue': True}" in str(controller.explain("a").last_error)
         await asyncio.sleep(10)
         assert log.times == [0, 8]
         assert controller.running == ()
@@ -260,7 +259,7 @@ async def test_an_event_during_the_backoff_waits_for_its_end_unless_it_is_urgent
     log = Log(ValueError(), ValueError())
     controller: Controller[Key] = Controller("test", log, queue=_queue())
     async with running(controller):
-        controller.watch(feed, mappers.for_object(), urgent=predicates.generation_changed())
+        controller.watch(feed, mappers.for_object(), skips_backoff=predicates.generation_changed())
         feed.put(obj("a", 1, generation=1))
         await asyncio.sleep(1)
         feed.put(obj("a", 2, generation=1))
@@ -371,7 +370,7 @@ async def test_any_stream_can_be_a_source(caplog: pytest.LogCaptureFixture) -> N
         await asyncio.sleep(1)
         await watched.stop()
     assert log.times == [60, 120, 180, 1000]
-    assert [attempt.reason.trigger for _, attempt in log.attempts] == ["ticks", "ticks", "ticks", "add"]
+    assert [attempt.trigger.name for _, attempt in log.attempts] == ["ticks", "ticks", "ticks", "add"]
     assert "the other system is gone" in caplog.text
 
 
@@ -482,7 +481,7 @@ async def test_a_revoked_gate_cancels_attempts_and_they_are_made_again_when_it_o
         gate.open()
         await asyncio.sleep(20)
     assert log.times == [0, 100]
-    assert [attempt.reason.trigger for _, attempt in log.attempts] == ["add", "resumed"]
+    assert [attempt.trigger.name for _, attempt in log.attempts] == ["add", "resumed"]
     assert [attempt.number for _, attempt in log.attempts] == [1, 1]
     assert controller.metrics.errors == 0
 
@@ -643,7 +642,7 @@ async def test_an_error_that_the_reconciler_defers_by_itself_counts_and_is_told(
         assert (controller.metrics.errors, controller.metrics.results["error"]) == (1, 1)
         await asyncio.sleep(50)
         assert log.times == [0, 50]
-        assert log.attempts[1][1].reason.trigger == "retry"
+        assert log.attempts[1][1].trigger.name == "retry"
         assert log.attempts[1][1].number == 1, "there was no back-off"
         assert controller.explain("a").last_error is None
     with pytest.raises(ValueError, match="needs the seconds until"):

@@ -2,50 +2,48 @@ import math
 
 import pytest
 
-from ctl.controller.kernel.outcome import TABLE, Ending, Requeue, classify
-from ctl.controller.kernel.result import Result, TerminalError
+from ctl.controller.kernel import outcome as outcomes
+from ctl.controller.kernel.outcome import AttemptOutcome, Requeue, outcome_of
+from ctl.controller.kernel.reconciler import Result, TerminalError
 
 
 @pytest.mark.parametrize(
     ("result", "error", "flags", "expected"),
     [
-        (None, None, {}, Ending.DONE),
-        (Result(), None, {}, Ending.DONE),
-        (Result(priority=5), None, {}, Ending.DONE),
-        (Result(requeue_after=0.0), None, {}, Ending.LATER),
-        (Result(requeue_after=60.0), None, {}, Ending.LATER),
-        (Result(requeue_after=60.0, error=ValueError()), None, {}, Ending.DEFERRED),
-        (None, ValueError(), {}, Ending.FAILED),
-        (None, TimeoutError(), {}, Ending.FAILED),
-        (None, TimeoutError(), {"timed_out": True}, Ending.TIMED_OUT),
-        (None, TerminalError(), {}, Ending.TERMINAL),
-        (None, None, {"cut": True}, Ending.CUT),
-        (None, ValueError(), {"cut": True}, Ending.CUT),
+        (None, None, {}, outcomes.SUCCESS),
+        (Result(), None, {}, outcomes.SUCCESS),
+        (Result(priority=5), None, {}, outcomes.SUCCESS),
+        (Result(requeue_after=0.0), None, {}, outcomes.REQUEUE_AFTER),
+        (Result(requeue_after=60.0), None, {}, outcomes.REQUEUE_AFTER),
+        (Result(requeue_after=60.0, error=ValueError()), None, {}, outcomes.DEFERRED),
+        (None, ValueError(), {}, outcomes.FAILED),
+        (None, TimeoutError(), {}, outcomes.FAILED),
+        (None, TimeoutError(), {"timed_out": True}, outcomes.TIMED_OUT),
+        (None, TerminalError(), {}, outcomes.TERMINAL),
+        (None, None, {"cancelled": True}, outcomes.CANCELLED),
+        (None, ValueError(), {"cancelled": True}, outcomes.CANCELLED),
     ],
 )
-def test_endings(result: Result | None, error: BaseException | None, flags: dict[str, bool], expected: Ending) -> None:
-    assert classify(result, error, **flags) is expected
-
-
-def test_every_ending_is_settled() -> None:
-    assert set(TABLE) == set(Ending)
+def test_outcomes(
+    result: Result | None, error: BaseException | None, flags: dict[str, bool], expected: AttemptOutcome
+) -> None:
+    assert outcome_of(result, error, **flags) is expected
 
 
 @pytest.mark.parametrize(
-    ("ending", "forget", "requeue", "label"),
+    ("outcome", "forget", "requeue", "label"),
     [
-        (Ending.DONE, True, Requeue.NO, "success"),
-        (Ending.LATER, True, Requeue.AFTER, "requeue_after"),
-        (Ending.DEFERRED, True, Requeue.AFTER, "error"),
-        (Ending.FAILED, False, Requeue.BACK_OFF, "error"),
-        (Ending.TIMED_OUT, False, Requeue.BACK_OFF, "error"),
-        (Ending.TERMINAL, True, Requeue.NO, "error"),
-        (Ending.CUT, False, Requeue.SOON, None),
+        (outcomes.SUCCESS, True, Requeue.NO, "success"),
+        (outcomes.REQUEUE_AFTER, True, Requeue.AFTER, "requeue_after"),
+        (outcomes.DEFERRED, True, Requeue.AFTER, "error"),
+        (outcomes.FAILED, False, Requeue.BACK_OFF, "error"),
+        (outcomes.TIMED_OUT, False, Requeue.BACK_OFF, "error"),
+        (outcomes.TERMINAL, True, Requeue.NO, "error"),
+        (outcomes.CANCELLED, False, Requeue.SOON, None),
     ],
 )
-def test_the_table(ending: Ending, forget: bool, requeue: Requeue, label: str | None) -> None:
-    settlement = TABLE[ending]
-    assert (settlement.forget, settlement.requeue, settlement.label) == (forget, requeue, label)
+def test_the_table(outcome: AttemptOutcome, forget: bool, requeue: Requeue, label: str | None) -> None:
+    assert (outcome.forget, outcome.requeue, outcome.label) == (forget, requeue, label)
 
 
 def test_a_result_looks_forward() -> None:

@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from ctl.controller.kernel.notes import REMEMBERED, Failure, Notes
-from ctl.controller.kernel.reconciler import ADDED, Attempt, Reason, as_function
-from ctl.controller.kernel.result import Result
+from ctl.controller.kernel.reconciler import ADDED, Attempt, Result, Trigger, as_function
+from ctl.controller.kernel.worker import REMEMBERED_ERRORS, KeyNotes, LastError
 
 ATTEMPT = Attempt("key", 1)
 
@@ -53,44 +52,44 @@ def test_what_is_no_reconciler_is_refused_by_name(wrong: Any) -> None:
         as_function(wrong)
 
 
-def test_the_first_reason_stays_and_events_come_before_repeats() -> None:
-    notes: Notes[str] = Notes()
-    first, second, later = Reason("first"), Reason("second"), Reason("after")
-    notes.wants_later("key", later)
-    notes.wants("key", first)
-    notes.wants("key", second)
-    assert notes.reason("key") is first
+def test_the_first_trigger_stays_and_events_come_before_repetitions() -> None:
+    notes: KeyNotes[str] = KeyNotes()
+    first, second, repetition = Trigger("first"), Trigger("second"), Trigger("requeue_after")
+    notes.repeat("key", repetition)
+    notes.request("key", first)
+    notes.request("key", second)
+    assert notes.trigger("key") is first
     delayed = [True, True, False]
-    assert [notes.take("key", is_delayed=is_delayed) for is_delayed in delayed] == [first, later, ADDED]
-    assert notes.reason("key") is None
+    assert [notes.take("key", is_delayed=is_delayed) for is_delayed in delayed] == [first, repetition, ADDED]
+    assert notes.trigger("key") is None
 
 
-def test_an_attempt_that_something_else_asked_for_as_well_is_the_repetition_too() -> None:
-    notes: Notes[str] = Notes()
-    first = Reason("first")
-    notes.wants_later("key", Reason("retry"))
-    notes.wants("key", first)
+def test_an_attempt_that_something_else_requested_as_well_is_the_repetition_too() -> None:
+    notes: KeyNotes[str] = KeyNotes()
+    first = Trigger("first")
+    notes.repeat("key", Trigger("retry"))
+    notes.request("key", first)
     assert notes.take("key", is_delayed=False) is first
     assert len(notes) == 0
 
 
 def test_nothing_is_kept_for_a_key_at_rest() -> None:
-    notes: Notes[str] = Notes()
-    notes.wants("key", Reason("first"))
-    notes.failed("key", Failure("ValueError()", 1.0))
+    notes: KeyNotes[str] = KeyNotes()
+    notes.request("key", Trigger("first"))
+    notes.failed("key", LastError("ValueError()", 1.0), is_terminal=False)
     assert len(notes) == 2
-    assert notes.failure("key") == Failure("ValueError()", 1.0)
+    assert notes.error("key") == LastError("ValueError()", 1.0)
     notes.take("key", is_delayed=False)
-    notes.recovered("key")
+    notes.succeeded("key")
     assert len(notes) == 0
 
 
-def test_of_keys_that_were_given_up_the_last_errors_are_remembered() -> None:
-    notes: Notes[int] = Notes()
-    for key in range(REMEMBERED + 1):
-        notes.gave_up(key, Failure(f"{key}", 1.0))
-    assert len(notes) == REMEMBERED
-    assert notes.failure(0) is None
-    assert notes.failure(REMEMBERED) == Failure(f"{REMEMBERED}", 1.0)
-    notes.recovered(REMEMBERED)
-    assert notes.failure(REMEMBERED) is None
+def test_of_keys_that_are_not_retried_the_last_errors_are_remembered() -> None:
+    notes: KeyNotes[int] = KeyNotes()
+    for key in range(REMEMBERED_ERRORS + 1):
+        notes.failed(key, LastError(f"{key}", 1.0), is_terminal=True)
+    assert len(notes) == REMEMBERED_ERRORS
+    assert notes.error(0) is None
+    assert notes.error(REMEMBERED_ERRORS) == LastError(f"{REMEMBERED_ERRORS}", 1.0)
+    notes.succeeded(REMEMBERED_ERRORS)
+    assert notes.error(REMEMBERED_ERRORS) is None

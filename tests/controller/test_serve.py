@@ -131,7 +131,7 @@ async def test_channels_clocks_and_informers_of_ones_own_ask_for_attempts(sandbo
     secrets = foreign.informer(Resource("", "v1", "secrets", kind="Secret", namespaced=True))
 
     async def reconcile(key: ctl.Key, context: Context) -> None:
-        seen.append((context.reason.trigger, key.name))
+        seen.append((context.trigger.name, key.name))
 
     await _config(user, "one")
     controller = (

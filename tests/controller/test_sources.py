@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from ctl.controller.kernel.channel import Channel, every
+from ctl.controller.kernel.source import Channel, every
 
 pytestmark = pytest.mark.virtual_time
 

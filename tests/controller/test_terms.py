@@ -9,12 +9,10 @@ import pytest
 
 from ctl.client.objects import Object
 from ctl.client.resources import Key
-from ctl.controller.kernel import mappers
-from ctl.controller.kernel.asked import Asked
-from ctl.controller.kernel.channel import Channel
+from ctl.controller.kernel import mappers, source
 from ctl.controller.kernel.controller import Controller
-from ctl.controller.kernel.reconciler import Attempt, Reason
-from ctl.controller.kernel.result import Result
+from ctl.controller.kernel.reconciler import Attempt, Result
+from ctl.controller.kernel.source import Channel
 from ctl.controller.leader.gates import AllOf, Copy
 from ctl.controller.leader.valve import Valve
 
@@ -359,14 +357,20 @@ async def test_what_a_source_has_asked_for_and_a_lost_term_left_undone_is_done_i
         assert log.drain() == ["cut", "queued"]
 
 
-def test_of_too_many_keys_the_last_are_remembered() -> None:
-    asked: Asked[int] = Asked(limit=3)
-    told = [asked.note(key, Reason(str(key)), is_open=False) for key in (1, 2, 3, 1, 4)]
-    assert told == [True, True, True, True, False]
-    assert list(asked.take()) == [3, 1, 4]
-    assert asked.take() == {}
-    assert [asked.note(key, Reason("later"), is_open=True) for key in (5, 6)] == [True, True], (
-        "let through: nothing is lost"
-    )
-    asked.put_back(lambda key: key in {1, 5})
-    assert {key: reason.trigger for key, reason in asked.take().items()} == {5: "later"}
+async def test_of_too_many_keys_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "REMEMBERED_KEYS", 3)
+    gate, log, channel = Inheritance(), Log(), Channel[str]()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
+    controller.follow(channel, lambda name: [Key(None, name)], name="channel")
+    async with running(controller):
+        for name in ("1", "2", "3", "1", "4"):
+            channel.send(name)
+        await asyncio.sleep(1)
+        assert controller.metrics.trigger_errors == {"channel": 1}
+        gate.open()
+        await asyncio.sleep(1)
+        assert log.drain() == ["1", "3", "4"]
+        for name in ("5", "6", "7", "8"):
+            channel.send(name)
+        await asyncio.sleep(1)
+        assert controller.metrics.trigger_errors == {"channel": 1}, "they were attempted: nothing is lost"

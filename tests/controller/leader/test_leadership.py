@@ -19,8 +19,7 @@ from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.controller.kernel import mappers
 from ctl.controller.kernel.controller import Controller
-from ctl.controller.kernel.reconciler import Attempt
-from ctl.controller.kernel.result import Result
+from ctl.controller.kernel.reconciler import Attempt, Result
 from ctl.controller.leader.election import LEASES
 from ctl.controller.leader.gates import Turn
 from ctl.controller.leader.leadership import Leadership, LeadershipSettings
