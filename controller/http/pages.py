@@ -11,7 +11,8 @@ from ...client.resources import Key
 from ...informers.informer import Informer
 from ...runtime.metrics import Metrics
 from ..api.caches import Copy
-from ..kernel.controller import Controller, Explanation
+from ..kernel.controller import Controller
+from ..kernel.worker import Explanation
 from .server import HTTPServer, Page, PageRequest, PageResponse
 
 CHECK_TIMEOUT = 5.0
