@@ -1,9 +1,10 @@
 import asyncio
 import contextlib
+import contextvars
 
 import pytest
 
-from ctl.controller.program.manager import Manager, Stage, StopError
+from ctl.controller.program.manager import Hooks, Manager, Stage, StopError
 
 pytestmark = pytest.mark.virtual_time
 
@@ -190,3 +191,75 @@ async def test_a_manager_is_a_component() -> None:
     async with outer:
         assert told == ["+a"]
     assert told == ["+a", "-a 30"]
+
+
+async def test_controllers_stop_at_once_and_others_one_by_one() -> None:
+    told: list[str] = []
+    manager = Manager(grace=30)
+    for name, stage in (
+        ("lease", Stage.ELECTION),
+        ("first", Stage.CONTROLLERS),
+        ("second", Stage.CONTROLLERS),
+        ("user", Stage.OTHERS),
+    ):
+        manager.add(Part(name, told, slow=10), stage)
+    await manager.start()
+    began = asyncio.get_running_loop().time()
+    await manager.stop()
+    assert told[4:] == ["-user 30", "-second 20", "-first 20", "-lease 10"]
+    assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=0.1)
+
+
+async def test_a_component_adds_others_in_its_start() -> None:
+    told: list[str] = []
+    manager = Manager()
+
+    class Builder(Part):
+        async def start(self) -> None:
+            await super().start()
+            manager.add(Part("sibling", told), Stage.STARTUP)
+            manager.add(Part("controller", told), Stage.CONTROLLERS)
+            with pytest.raises(RuntimeError, match="http comes too late"):
+                manager.add(Part("http", told), Stage.HTTP)
+
+    manager.add(Part("user", told))
+    manager.add(Builder("builder", told), Stage.STARTUP)
+    async with manager:
+        assert told == ["+builder", "+sibling", "+controller", "+user"]
+    assert told[4:] == ["-user 30", "-controller 30", "-sibling 30", "-builder 30"]
+
+
+async def test_what_a_component_sets_in_the_context_is_seen_by_later_starts_and_by_stops_and_nowhere_else() -> None:
+    variable, stop, seen = contextvars.ContextVar("variable", default=0), asyncio.Event(), list[int]()
+
+    async def begin() -> None:
+        variable.set(1)
+
+    async def look(*_: object) -> None:
+        seen.append(variable.get())
+
+    manager = Manager()
+    manager.add(Hooks("one", begin, look))
+    manager.add(Hooks("two", look, look))
+    asyncio.get_running_loop().call_later(1, stop.set)
+    await manager.run(stop)
+    assert seen == [1, 1, 1]
+    assert variable.get() == 0
+
+
+async def test_a_failure_matters_more_than_those_of_the_stop(caplog: pytest.LogCaptureFixture) -> None:
+    manager = Manager()
+    manager.add(Part("a", [], fail="stop"))
+    asyncio.get_running_loop().call_later(1, manager.fail, "b", OSError("broken"))
+    with pytest.raises(OSError, match="broken"):
+        await manager.run()
+    assert "a cannot stop" in caplog.text
+
+
+async def test_without_patience_components_are_waited_for() -> None:
+    manager = Manager(grace=1, patience=None)
+    manager.add(Part("a", [], slow=100))
+    await manager.start()
+    began = asyncio.get_running_loop().time()
+    await manager.stop()
+    assert asyncio.get_running_loop().time() - began == pytest.approx(100)
