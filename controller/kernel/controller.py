@@ -274,14 +274,6 @@ class Controller(Generic[K]):
         if self._gate.is_open and (replay or source.dropped):
             await source.replay()
 
-    async def survivors(self, grace: float = CANCEL_GRACE) -> tuple[K, ...]:
-        """Wait for the ends of the attempts that a revocation has cancelled; return the keys of those that go on after `grace` seconds.
-
-        They act without the right to: the owner of the process ends it. Their writes through a fenced client are refused. Threads and
-        tasks that an attempt has started and left behind are not known here.
-        """
-        return await self._worker.survivors(grace)
-
     # Looking in.
 
     @property

@@ -242,12 +242,6 @@ class Worker(Generic[K]):
         if self._cancelled.get(key) is task:
             del self._cancelled[key]
 
-    async def survivors(self, grace: float) -> tuple[K, ...]:
-        """Wait for the ends of the attempts that `cancel` has cancelled; return the keys of those that go on after `grace` seconds."""
-        if self._cancelled:
-            await asyncio.wait(self._cancelled.values(), timeout=grace)
-        return tuple(self._cancelled)
-
     # Tasks.
 
     async def _dispatch(self, next_key: Callable[[], Awaitable[K]]) -> None:

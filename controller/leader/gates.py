@@ -6,7 +6,6 @@ Leadership and peering are gates; a controller passes one before each attempt. P
 import logging
 from collections.abc import Callable
 from enum import Enum
-from math import inf
 from typing import Protocol, runtime_checkable
 
 from ...client.resources import Resource
@@ -110,49 +109,3 @@ class AlwaysOpen:
     def subscribe(self, callback: Callback) -> Callable[[], None]:
         """Never call the function."""
         return lambda: None
-
-
-class AllOf:
-    """Open while each of several gates is. Without any, always open."""
-
-    def __init__(self, *gates: Gate) -> None:
-        self._gates = gates
-        self._subscribers = Subscribers()
-        self._was_open = self.is_open
-        self._ends = [gate.subscribe(self._turned) for gate in gates]
-
-    @property
-    def is_open(self) -> bool:
-        """Whether all are open."""
-        return all(gate.is_open for gate in self._gates)
-
-    async def wait_open(self) -> None:
-        """Wait until all are open at the same time."""
-        while not self.is_open:
-            for gate in self._gates:
-                await gate.wait_open()
-
-    def subscribe(self, callback: Callback) -> Callable[[], None]:
-        """Tell of changes of the whole; a gate that is revoked revokes the whole, also when another one had closed it before."""
-        return self._subscribers.add(callback)
-
-    async def catch_up(self, copy: Copy) -> None:
-        """Wait until all that know of predecessors let attempts go by this copy."""
-        for gate in self._gates:
-            if isinstance(gate, Heir):
-                await gate.catch_up(copy)
-
-    def left(self) -> float:
-        """The least that any of them leaves."""
-        return min((gate.left() for gate in self._gates if isinstance(gate, Timed)), default=inf)
-
-    def close(self) -> None:
-        """Hear of the gates no more."""
-        for end in self._ends:
-            end()
-
-    def _turned(self, turn: Turn) -> None:
-        is_open, was_open = self.is_open, self._was_open
-        self._was_open = is_open
-        if turn is Turn.REVOKED or is_open != was_open:
-            self._subscribers.tell(turn if not is_open else Turn.OPENED)

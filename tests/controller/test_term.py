@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -15,12 +16,14 @@ from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
+from ctl.controller.leader.gates import Heir, Timed, Turn
 from ctl.controller.leader.leadership import LeadershipSettings
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.leader.thread import LoopThread
+from ctl.controller.leader.valve import Valve
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.controller.program.stopping import resort_to
-from ctl.controller.program.terms import StillActing
+from ctl.controller.program.terms import LeaderGate, ProgramGate, StillActing, TermHooks, Terms, gate_of
 from ctl.sandbox import Match, Sandbox
 
 CONFIGMAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
@@ -129,6 +132,68 @@ async def test_the_last_resort_comes_once() -> None:
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.08)
     assert len(called) == 1
+
+
+def _terms(gate: ProgramGate, **hooks: Any) -> Terms:
+    def fail(name: str, error: BaseException) -> None:
+        raise AssertionError(name) from error
+
+    return Terms(gate, TermHooks(dict, **hooks), fail)
+
+
+@pytest.mark.virtual_time
+async def test_the_gate_of_a_program_is_open_when_all_others_are_and_is_revoked_by_any() -> None:
+    one, other, told = Valve(), Valve(is_open=True), list[Turn]()
+    gate = gate_of(None, one, other)
+    gate.subscribe(told.append)
+    terms = _terms(gate)
+    await terms.start()
+    assert told == []
+    one.open()
+    other.close()
+    one.close()
+    other.open()
+    assert told == [Turn.OPENED, Turn.CLOSED]
+    one.open()
+    one.revoke()
+    one.open()
+    await terms.stop(1)
+    other.close()
+    assert told == [Turn.OPENED, Turn.CLOSED, Turn.OPENED, Turn.REVOKED, Turn.OPENED, Turn.CLOSED]
+
+
+async def test_the_gate_of_a_program_knows_what_other_gates_know_of_terms() -> None:
+    class Lease(Valve):
+        caught_up: ClassVar[list[object]] = []
+
+        def left(self) -> float:
+            return 3.0
+
+        async def catch_up(self, copy: object) -> None:
+            self.caught_up.append(copy)
+
+    lease, copy = Lease(), cast("Any", object())
+    gate = gate_of(None, Valve(), lease)
+    assert isinstance(gate, LeaderGate)
+    assert gate.left() == 3.0
+    await gate.catch_up(copy)
+    assert lease.caught_up == [copy]
+    assert not isinstance(gate_of(None, Valve()), Heir | Timed)
+
+
+@pytest.mark.virtual_time
+async def test_what_comes_before_a_term_comes_before_the_gate_opens() -> None:
+    gate, told = gate_of(None), list[str]()
+    gate.subscribe(lambda turn: told.append(turn.value))
+
+    async def note(text: str) -> None:
+        await asyncio.sleep(1)
+        told.append(text)
+
+    terms = _terms(gate, leading=lambda: note("leading"), standby=lambda: note("standby"))
+    await terms.start()
+    await terms.stop(1)
+    assert told == ["leading", "opened", "closed", "standby"]
 
 
 BLOCKED = """

@@ -13,7 +13,7 @@ from ctl.controller.kernel import mappers, source
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt, Result
 from ctl.controller.kernel.source import Channel
-from ctl.controller.leader.gates import AllOf, Copy
+from ctl.controller.leader.gates import Copy
 from ctl.controller.leader.valve import Valve
 
 from .conftest import Feed
@@ -110,7 +110,7 @@ async def test_a_copy_that_could_not_be_brought_up_to_date_is_tried_again(feed: 
 
 async def test_an_awaited_source_holds_up_the_whole_controller_in_each_term(feed: Feed, obj: Make) -> None:
     gate, log, children = Inheritance(is_open=True), Log(), Feed()
-    controller: Controller[Key] = Controller("test", log, gate=AllOf(gate), concurrency=None)
+    controller: Controller[Key] = Controller("test", log, gate=gate, concurrency=None)
     controller.watch(feed, mappers.for_object(), wait=True)
     controller.watch(children, lambda delta: (), wait=True)
     feed.put(obj("a"))
@@ -183,36 +183,36 @@ async def test_a_key_in_hand_when_a_term_ends_is_put_down(feed: Feed, obj: Make)
 
 
 async def test_a_pause_is_no_end_of_a_term(feed: Feed, obj: Make) -> None:
-    lease, pause, log = Inheritance(is_open=True), Valve(is_open=True), Log()
-    controller: Controller[Key] = Controller("test", log, gate=AllOf(lease, pause))
+    gate, log = Inheritance(is_open=True), Log()
+    controller: Controller[Key] = Controller("test", log, gate=gate)
     controller.watch(feed, mappers.for_object())
     feed.put(obj("a"))
     async with running(controller):
         await asyncio.sleep(1)
         assert log.drain() == ["a"]
         controller.queue.add_after(Key("default", "delayed"), 3)
-        pause.close()
+        gate.close()
         await asyncio.sleep(1)
-        pause.open()
+        gate.open()
         await asyncio.sleep(10)
         assert log.drain() == ["a", "delayed"]
         assert len(feed.asked) == 1
 
 
 async def test_a_pause_during_the_catching_up_asks_for_everything_at_its_end(feed: Feed, obj: Make) -> None:
-    lease, pause, log = Inheritance(), Valve(is_open=True), Log()
+    gate, log = Inheritance(), Log()
     feed.caught_up.clear()
-    controller: Controller[Key] = Controller("test", log, gate=AllOf(lease, pause))
+    controller: Controller[Key] = Controller("test", log, gate=gate)
     controller.watch(feed, mappers.for_object())
     feed.put(obj("a"))
     async with running(controller):
-        lease.open()
+        gate.open()
         await asyncio.sleep(1)
-        pause.close()
+        gate.close()
         feed.caught_up.set()
         await asyncio.sleep(1)
         assert log.drain() == []
-        pause.open()
+        gate.open()
         await asyncio.sleep(1)
         assert log.drain() == ["a"]
 
@@ -276,32 +276,6 @@ async def test_a_controller_whose_source_never_synced_stops_at_once(unsynced_fee
     began = asyncio.get_running_loop().time()
     await controller.stop(30)
     assert asyncio.get_running_loop().time() - began < 2
-
-
-async def test_who_outlives_a_revocation_is_known() -> None:
-    gate, freed = Inheritance(is_open=True), asyncio.Event()
-
-    async def reconcile(key: Key, attempt: Attempt[Key]) -> Result | None:
-        while key.name == "stubborn" and not freed.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
-                await freed.wait()
-        await asyncio.sleep(60)
-        return None
-
-    controller: Controller[Key] = Controller("test", reconcile, gate=gate, concurrency=None)
-    async with running(controller):
-        assert await controller.survivors() == ()
-        for name in ("stubborn", "obedient"):
-            controller.queue.add(Key("default", name))
-        await asyncio.sleep(1)
-        assert await controller.survivors() == (), "nothing was revoked"
-        gate.revoke()
-        began = asyncio.get_running_loop().time()
-        assert await controller.survivors(5) == (Key("default", "stubborn"),)
-        assert asyncio.get_running_loop().time() - began == pytest.approx(5)
-        freed.set()
-        await asyncio.sleep(0)
-        assert await controller.survivors(100) == ()
 
 
 async def test_what_a_source_asks_for_behind_a_closed_gate_comes_at_the_opening_once(feed: Feed, obj: Make) -> None:

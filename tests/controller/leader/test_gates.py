@@ -1,8 +1,6 @@
-import asyncio
-
 import pytest
 
-from ctl.controller.leader.gates import AllOf, AlwaysOpen, Turn
+from ctl.controller.leader.gates import AlwaysOpen, Turn
 from ctl.controller.leader.valve import Valve
 
 pytestmark = pytest.mark.virtual_time
@@ -30,67 +28,15 @@ async def test_a_valve_tells_its_changes_once_each() -> None:
     assert valve.is_open
 
 
-async def test_all_of_several_is_open_when_each_is() -> None:
-    one, other = Valve(), Valve(is_open=True)
-    gate, told = AllOf(one, other), list[Turn]()
-    gate.subscribe(told.append)
-    waiting = asyncio.create_task(gate.wait_open())
-    assert not gate.is_open
-    one.open()
-    async with asyncio.timeout(10):
-        await waiting
-    other.close()
-    one.close()
-    other.open()
-    assert not gate.is_open
-    one.open()
-    assert told == [Turn.OPENED, Turn.CLOSED, Turn.OPENED]
-
-
-async def test_waiting_for_all_means_all_at_the_same_time() -> None:
-    one, other = Valve(), Valve()
-    waiting = asyncio.create_task(AllOf(one, other).wait_open())
-    one.open()
-    await asyncio.sleep(1)
-    one.close()
-    other.open()
-    await asyncio.sleep(1)
-    assert not waiting.done()
-    one.open()
-    async with asyncio.timeout(10):
-        await waiting
-
-
-async def test_what_is_revoked_by_one_is_revoked_as_a_whole() -> None:
-    lease, pause = Valve(is_open=True), Valve(is_open=True)
-    gate, told = AllOf(lease, pause), list[Turn]()
-    gate.subscribe(told.append)
-    pause.close()
-    lease.revoke()
-    assert told == [Turn.CLOSED, Turn.REVOKED]
-    gate.close()
-    pause.open()
-    lease.open()
-    assert told == [Turn.CLOSED, Turn.REVOKED]
-
-
-def test_all_of_none_is_open() -> None:
-    assert AllOf().is_open
-
-
-@pytest.mark.parametrize("whole", [False, True])
-async def test_a_subscriber_that_fails_keeps_nobody_else_from_being_told(
-    caplog: pytest.LogCaptureFixture, whole: bool
-) -> None:
-    valve, told = Valve(), list[Turn]()
-    gate = AllOf(valve) if whole else valve
+async def test_a_subscriber_that_fails_keeps_nobody_else_from_being_told(caplog: pytest.LogCaptureFixture) -> None:
+    gate, told = Valve(), list[Turn]()
 
     def fail(turn: Turn) -> None:
         raise RuntimeError(turn)
 
     gate.subscribe(fail)
     gate.subscribe(told.append)
-    valve.open()
-    valve.revoke()
+    gate.open()
+    gate.revoke()
     assert told == [Turn.OPENED, Turn.REVOKED]
     assert caplog.text.count("A subscriber of a gate failed") == 2

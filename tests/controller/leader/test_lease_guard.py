@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ctl.controller.kernel.controller import Controller
-from ctl.controller.leader.gates import AllOf
 from ctl.controller.leader.lease_guard import TenureOverError, only_while_held, until_held
 from ctl.controller.leader.valve import Valve
+from ctl.controller.program.terms import ProgramGate, gate_of
 
 pytestmark = pytest.mark.virtual_time
 
@@ -32,7 +32,9 @@ async def test_an_attempt_that_is_ready_waits_for_the_lease(combined: bool) -> N
         began.append(key)
         lease.seconds = 0.0
 
-    gate = AllOf(Valve(is_open=True), lease) if combined else lease
+    gate = gate_of(None, Valve(is_open=True), lease) if combined else lease
+    if isinstance(gate, ProgramGate):
+        gate.open()
     controller = Controller[str]("test", reconcile, gate=gate)
     await controller.start()
     try:
