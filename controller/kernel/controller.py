@@ -12,7 +12,7 @@ from .mappers import Mapper
 from .predicates import Predicate
 from .reconciler import Reconciler, Result, Trigger, as_function
 from .source import InformerSource, IteratorSource, Rules, SharedInformer, Source
-from .worker import CANCEL_GRACE, Explanation, Pause, Worker
+from .worker import Explanation, Pause, Worker
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

@@ -8,7 +8,6 @@ import pytest
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.leader.lease_guard import TenureOverError, only_while_held, until_held
 from ctl.controller.leader.valve import Valve
-from ctl.controller.program.terms import ProgramGate, gate_of
 
 pytestmark = pytest.mark.virtual_time
 
@@ -24,18 +23,14 @@ class Lease(Valve):
         return self.seconds
 
 
-@pytest.mark.parametrize("combined", [False, True])
-async def test_an_attempt_that_is_ready_waits_for_the_lease(combined: bool) -> None:
+async def test_an_attempt_that_is_ready_waits_for_the_lease() -> None:
     lease, began = Lease(), list[str]()
 
     async def reconcile(key: str) -> None:
         began.append(key)
         lease.seconds = 0.0
 
-    gate = gate_of(None, Valve(is_open=True), lease) if combined else lease
-    if isinstance(gate, ProgramGate):
-        gate.open()
-    controller = Controller[str]("test", reconcile, gate=gate)
+    controller = Controller[str]("test", reconcile, gate=lease)
     await controller.start()
     try:
         for key in ("one", "two", "three"):
