@@ -8,9 +8,8 @@ from ..client.resources import Resource
 from ..client.rest import Client
 from ..client.wire.request import WITHOUT_MANAGED_FIELDS
 from ..runtime.metrics import Sample
-from .exposition import samples
 from .informer import Informer
-from .listwatch import RestListWatch, Selection
+from .listwatch import ObjectSelection, RestListWatch
 from .settings import InformerSettings
 from .transform import Transform, drops_managed_fields
 
@@ -38,7 +37,7 @@ class SharedInformerFactory:
         self._client = client
         self._settings = settings
         self._transform = transform
-        self._shared: dict[tuple[Resource, Selection], _Shared] = {}
+        self._shared: dict[tuple[Resource, ObjectSelection], _Shared] = {}
         self._stopped = False
 
     @property
@@ -63,7 +62,7 @@ class SharedInformerFactory:
         """
         if self._stopped:
             raise RuntimeError(f"The informer factory is stopped; {resource!r} cannot be followed any more.")
-        selection = Selection(namespace, label_selector or None, field_selector or None, shard_selector or None)
+        selection = ObjectSelection(namespace, label_selector or None, field_selector or None, shard_selector or None)
         shared = self._shared.get((resource, selection))
         if shared is None:
             chosen = transform or self._transform
@@ -119,4 +118,5 @@ class SharedInformerFactory:
 
     def samples(self) -> Iterator[Sample]:
         """The metrics of all informers: a source for `runtime.metrics.Metrics.add_source`."""
-        return samples(self.informers)
+        for informer in self.informers:
+            yield from informer.samples()

@@ -4,25 +4,25 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from ..client.objects import Object, version_order
 from ..client.resources import Key, Resource
 from ..runtime import clock
+from ..runtime.metrics import Sample
 from ..runtime.tasks import Tasks
+from . import metrics
 from .deltas import Delta
 from .indexers import IndexFunction, Name
 from .lister import Lister
-from .listwatch import ListWatch, Selection
-from .metrics import ReflectorMetrics
+from .listwatch import ListWatch, ObjectSelection, SelectionMatcher
 from .own_writes import OwnWrites
 from .reader import Reader
 from .reflector import Reflector
+from .reflector_state import Phase
 from .relist import Listing
-from .scope import Scope
 from .settings import InformerSettings
-from .state import State
 from .subscription import Subscription
 from .transform import Transform
 from .watch_cache import WatchCache
@@ -43,6 +43,31 @@ class Waiting:
     reached: asyncio.Future[None]
 
 
+@dataclass(frozen=True, slots=True)
+class InformerState:
+    """The state of an informer at one moment, for readiness, logs and people. Times are aware; ages are in seconds."""
+
+    phase: Phase
+    since: datetime
+    """When the phase began."""
+    synced: bool
+    """Whether a first list was completed: the store shows a true state of the server, although perhaps an old one."""
+    last_event: datetime | None
+    """When the server last sent an event, a bookmark or a page, or accepted a watch where it has sent no bookmarks yet."""
+    age: float | None
+    """Seconds since then, by the loop's clock or the wall clock, whichever shows more."""
+    error: str | None
+    """The present error; None while there is none."""
+
+    def is_stale(self, limit: float = 90.0) -> bool:
+        """Whether this informer was synced and has heard nothing for that long, for another reason than being parked."""
+        return self.synced and self.phase is not Phase.PARKED and self.age is not None and self.age > limit
+
+    def __str__(self) -> str:
+        heard = "never heard" if self.age is None else f"heard {self.age:.0f} s ago"
+        return f"{self.phase.value}, {heard}" + (f": {self.error}" if self.error else "")
+
+
 class Informer:
     """The shared informer of one resource, namespace and selection. Made, started and stopped by a factory.
 
@@ -55,7 +80,7 @@ class Informer:
     def __init__(
         self,
         resource: Resource,
-        selection: Selection,
+        selection: ObjectSelection,
         source: ListWatch,
         settings: InformerSettings = InformerSettings(),  # noqa: B008 - frozen
         *,
@@ -70,7 +95,7 @@ class Informer:
         self._store = Reader(self._cache, self._own_writes)
         self._lister = Lister(self._store)
         self._reflector = Reflector(self._name(), source, self._cache, self, settings, chance)
-        self._scope = Scope(selection)
+        self._matcher = SelectionMatcher(selection)
         self._subscriptions: dict[Subscription, None] = {}
         self._synced = asyncio.Event()
         self._waiting: list[Waiting] = []
@@ -111,21 +136,21 @@ class Informer:
         self._store.add_indexer(index, function)
 
     @property
-    def state(self) -> State:
+    def state(self) -> InformerState:
         """How it is doing now."""
-        lifecycle, heard = self._reflector.lifecycle, self._reflector.heard
+        state, heard = self._reflector.state, self._reflector.heard
         present = clock.instant()
-        return State(
-            phase=lifecycle.phase,
-            since=present.wall - timedelta(seconds=max(0.0, present.monotonic - lifecycle.since)),
+        return InformerState(
+            phase=state.phase,
+            since=present.wall - timedelta(seconds=max(0.0, present.monotonic - state.since)),
             synced=self._synced.is_set(),
             last_event=None if heard is None else heard.wall,
             age=None if heard is None else present.since(heard),
-            error=None if lifecycle.error is None else str(lifecycle.error) or repr(lifecycle.error),
+            error=None if state.error is None else str(state.error) or repr(state.error),
         )
 
     @property
-    def metrics(self) -> ReflectorMetrics:
+    def metrics(self) -> metrics.ReflectorMetrics:
         """What its reflector has done."""
         return self._reflector.metrics
 
@@ -204,10 +229,10 @@ class Informer:
         An answer that the watch has overtaken already is harmless, and so is any order of answers. Objects that are none of this
         informer's are ignored; one that the write has put outside of its selection is hidden.
         """
-        if not self._scope.covers(obj.namespace):
+        if not self._matcher.covers(obj.namespace):
             return True
         obj = self.slim(obj)
-        return self._own_writes.answered(obj, author, echo=echo, hidden=not self._scope.holds(obj))
+        return self._own_writes.answered(obj, author, echo=echo, hidden=not self._matcher.matches(obj))
 
     def slim(self, obj: Object) -> Object:
         """An object as the copy would keep it: without what `transform` takes away."""
@@ -367,3 +392,30 @@ class Informer:
     def retry_now(self) -> None:
         """Try at once what waits for its back-off: something has changed outside, e.g. what the server serves."""
         self._reflector.retry_now()
+
+    def samples(self) -> Iterator[Sample]:
+        """The metrics at this moment."""
+        resource, store, state = self.resource, self._store, self.state
+        selectors = str(replace(self.selection, namespace=None))
+        labels = (resource.group, resource.version, resource.plural, self.namespace or "", selectors)
+        yield from self.metrics.samples(labels)
+        version = store.resource_version[-15:]
+        for family, value in (
+            (metrics.STALE, self.stale),
+            (metrics.MALFORMED, self.malformed),
+            (metrics.OBJECTS, len(store)),
+            (metrics.BYTES, store.nbytes),
+            (metrics.VERSION, int(version) if version.isdecimal() else 0),
+            (metrics.PENDING, self.overlaid),
+            (metrics.WAITS, self.waits),
+            (metrics.SYNCED, int(state.synced)),
+        ):
+            yield Sample(family, labels, value)
+        if state.age is not None:
+            yield Sample(metrics.AGE, labels, state.age)
+        yield Sample(metrics.PHASE, (*labels, state.phase.value), 1)
+        for subscription in self._subscriptions:
+            names = (*labels, subscription.name)
+            yield Sample(metrics.DEPTH, names, subscription.depth)
+            yield Sample(metrics.LAG, names, subscription.lag)
+            yield Sample(metrics.JOINED, names, subscription.joined)

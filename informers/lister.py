@@ -22,7 +22,7 @@ NAMESPACE = "ctl/namespace"
 """The index by namespace; made when the first reader asks for a namespace of a copy that has several."""
 
 
-class View:
+class ObjectView:
     """One version of an object, decoded once for all who hold it.
 
     `body` is shared: it is read-only at the top, and nothing inside may be changed. For a body of one's own there is
@@ -56,7 +56,7 @@ class Lister:
 
     def __init__(self, reader: Reader | Readers) -> None:
         self._reader = reader
-        self._views: WeakValueDictionary[Key, View] = WeakValueDictionary()
+        self._views: WeakValueDictionary[Key, ObjectView] = WeakValueDictionary()
 
     @classmethod
     def across(cls, readers: Iterable[Reader]) -> "Lister":
@@ -78,7 +78,7 @@ class Lister:
         """The objects that an indexer finds under a value. Raises KeyError when there is no such indexer."""
         return self._reader.by_index(index, value)
 
-    def view(self, name: str, namespace: str | None = None) -> View | None:
+    def view(self, name: str, namespace: str | None = None) -> ObjectView | None:
         """One object with its decoded forms, which are shared and live while somebody holds the view; or None."""
         obj = self.get(name, namespace)
         if obj is None:
@@ -86,7 +86,7 @@ class Lister:
         key = Key(namespace, name)
         view = self._views.get(key)
         if view is None or view.object is not obj:
-            view = self._views[key] = View(obj)
+            view = self._views[key] = ObjectView(obj)
         return view
 
     def typed(self, model: type[T]) -> "TypedLister[T]":

@@ -1,14 +1,16 @@
-"""What a reflector needs from the API: one page of a list, and a watch."""
+"""Lists and watches of the objects of one informer."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..client.errors import Expired
 from ..client.lists import ListOptions, ListPage
+from ..client.objects import Object
 from ..client.resources import Resource
 from ..client.rest import Client
+from ..client.selectors import FieldSelector, LabelSelector
 from ..client.watch import WatchEvent, WatchOptions
 from ..client.wire.request import query
 
@@ -17,21 +19,21 @@ class EventStream(Protocol):
     """An open watch: batches of events until its end, as the network gives them."""
 
     nbytes: int
-    """How much has been read."""
+    """Bytes read so far."""
 
     @property
     def unfinished(self) -> int:
-        """How many bytes have come of an event whose end has not."""
+        """Bytes of an event that is not complete."""
         ...
 
     def __aiter__(self) -> AsyncIterator[list[WatchEvent]]: ...
 
 
 class ListWatch(Protocol):
-    """Where the objects of one informer come from. Errors are those of the client."""
+    """The source of the objects of one informer. Errors are those of the client."""
 
     async def list_page(self, options: ListOptions) -> ListPage:
-        """One page. Selectors are the source's own business."""
+        """One page; the source adds its selectors."""
         ...
 
     def watch(self, options: WatchOptions) -> AbstractAsyncContextManager[EventStream]:
@@ -39,13 +41,13 @@ class ListWatch(Protocol):
         ...
 
     def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have a callback called once when the server is back, if an error was everybody's; what is given back ends that."""
+        """Call back once when the server is back, if the error concerned all of it; the returned function ends that."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which objects of a resource; None is no restriction."""
+class ObjectSelection:
+    """The objects of a resource that an informer has; None is no restriction."""
 
     namespace: str | None = None
     label_selector: str | None = None
@@ -58,20 +60,50 @@ class Selection:
         return ", ".join(part for part in parts if part)
 
 
-class RestListWatch:
-    """The objects of a resource, asked from an API server.
+class SelectionMatcher:
+    """Decides whether an object belongs to a selection, as the server would, as far as that can be known here.
 
-    Pages are asked without the client's own retries: when to try again is the reflector's decision. `accept` is the media type
-    to ask for; None: plain JSON. Versions are one server's: when the client has come to another (a kubeconfig was written anew), a
-    watch ends as Expired.
+    Field selectors are matched with the object's JSON, as servers do for custom resources; the defaults that a server computes for
+    fields of its built-in kinds are not known, nor are shards.
     """
 
-    def __init__(self, client: Client, resource: Resource, selection: Selection, accept: str | None = None) -> None:
+    def __init__(self, selection: ObjectSelection) -> None:
+        """Raises `SelectorError` for selectors that are not in the API's syntax."""
+        self._namespace = selection.namespace
+        self._labels = LabelSelector.parse(selection.label_selector) if selection.label_selector else None
+        self._fields = FieldSelector.parse(selection.field_selector) if selection.field_selector else None
+
+    def covers(self, namespace: str | None) -> bool:
+        """Whether the selection includes this namespace."""
+        return self._namespace is None or self._namespace == namespace
+
+    def matches(self, obj: Object) -> bool:
+        """Whether the selection includes an object of a covered namespace."""
+        if self._labels is not None and not self._labels.matches(obj.metadata().labels):
+            return False
+        return self._fields is None or self._fields.matches(obj.body())
+
+
+class RestListWatch:
+    """The objects of a resource on an API server.
+
+    Pages are requested without the client's retries: the reflector decides when to retry. `accept` is the media type; None: plain
+    JSON. Versions belong to one server: when the client uses another one (the kubeconfig has changed), a watch ends as Expired.
+    """
+
+    def __init__(
+        self, client: Client, resource: Resource, selection: ObjectSelection, accept: str | None = None
+    ) -> None:
         self._client = client
         self._resource = resource
-        self._selection = selection
+        self._namespace = selection.namespace
+        self._selectors: dict[str, Any] = {
+            "label_selector": selection.label_selector,
+            "field_selector": selection.field_selector,
+            "shard_selector": selection.shard_selector,
+        }
         self._accept = accept
-        # The server that the list came from.
+        # The server of the last list.
         self._listed: object = None
 
     async def _server(self) -> object:
@@ -80,44 +112,24 @@ class RestListWatch:
 
     async def list_page(self, options: ListOptions) -> ListPage:
         """One page."""
-        chosen = self._selection
-        options = replace(
-            options,
-            label_selector=chosen.label_selector,
-            field_selector=chosen.field_selector,
-            shard_selector=chosen.shard_selector,
-            accept=self._accept,
-        )
         if options.continue_token is None:
             self._listed = await self._server()
-        return await self._client.list_page(self._resource, chosen.namespace, options, retry=False)
+        options = replace(options, accept=self._accept, **self._selectors)
+        return await self._client.list_page(self._resource, self._namespace, options, retry=False)
 
     @asynccontextmanager
     async def watch(self, options: WatchOptions) -> AsyncIterator[EventStream]:
         """Open a watch."""
-        chosen = self._selection
-        options = replace(
-            options,
-            label_selector=chosen.label_selector,
-            field_selector=chosen.field_selector,
-            shard_selector=chosen.shard_selector,
-            accept=self._accept,
-        )
         if options.send_initial_events:
             self._listed = await self._server()
-        async with self._client.watch(self._resource, chosen.namespace, options) as stream:
+        options = replace(options, accept=self._accept, **self._selectors)
+        async with self._client.watch(self._resource, self._namespace, options) as stream:
             if await self._server() != self._listed:
-                raise Expired(410, {"message": "the server is another one than the list came from"})
+                raise Expired(410, {"message": "the list came from another server"})
             yield stream
 
     def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
-        """As `Client.when_back`; a page of one object is what fails as long as all of them do."""
-        chosen = self._selection
-        one = ListOptions(
-            limit=1,
-            label_selector=chosen.label_selector,
-            field_selector=chosen.field_selector,
-            shard_selector=chosen.shard_selector,
-        )
-        trial = query(self._resource.get_url(namespace=chosen.namespace), one.params())
+        """As `Client.when_back`; the probe is a page of one object."""
+        one = ListOptions(limit=1, **self._selectors)
+        trial = query(self._resource.get_url(namespace=self._namespace), one.params())
         return self._client.when_back(error, callback, trial)

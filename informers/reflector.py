@@ -7,7 +7,7 @@ when it is over, and tried again.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, Self
 
 from ..client.errors import AccessError, APIError, Gone, RequestError
 from ..client.lists import ListOptions
@@ -17,14 +17,19 @@ from ..runtime import clock
 from .deltas import Delta
 from .listwatch import ListWatch
 from .metrics import ReflectorMetrics
-from .reflector_state import Lifecycle, ListPage, Phase, Probe, StreamList, Wait, Watch
+from .reflector_state import FetchPage, FetchVersion, OpenWatch, Phase, ReflectorState, StreamList, Wait
 from .relist import Listing
 from .settings import InformerSettings
-from .stall_timer import Watchdog
 from .transform import Transform
 from .watch_cache import WatchCache
 
 _logger = logging.getLogger("ctl.informers")
+TICK = 15.0
+"""Seconds between two looks at the clocks at the most: a machine that slept is noticed this soon after it wakes."""
+STALL_GRACE = 1.0
+"""Seconds to read what has arrived already before a silence is believed: the loop itself may have been blocked."""
+SHORTEST = 0.001
+"""Seconds between two looks at the least: timers may fire a moment early, which must not spin."""
 LISTED = 100
 """So many new objects show that a streamed list is still under way."""
 _TROUBLE = {Phase.BACKING_OFF, Phase.PARKED}
@@ -38,6 +43,63 @@ class Audience(Protocol):
 
     def listed(self, changes: list[Delta], listing: Listing) -> None:
         """A list has taken the cache's place, with these changes."""
+
+
+class StallTimer:
+    """Calls back once when nothing was heard for `limit()` seconds, by the loop's clock or the wall clock. A context manager.
+
+    `hear` costs next to nothing: the timer compares the clocks when it fires and is not moved before.
+    """
+
+    __slots__ = ("_arrived", "_fire", "_heard", "_limit", "_looked", "_suspicious", "_timer", "arriving")
+
+    def __init__(self, limit: Callable[[], float], fire: Callable[[], None]) -> None:
+        self.arriving: Callable[[], int] = int
+        """Returns how much of an unfinished event has come: while that changes, the watch is not silent."""
+        self._arrived = 0
+        self._limit = limit
+        self._fire = fire
+        self._heard = self._looked = clock.instant()
+        self._suspicious = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        self.hear()
+        self._look()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def hear(self) -> clock.Instant:
+        """Note that something came now."""
+        self._heard = clock.instant()
+        self._suspicious = False
+        return self._heard
+
+    def _look(self) -> None:
+        limit = self._limit()
+        grace = min(STALL_GRACE, limit / 4)
+        now, arrived = clock.instant(), self.arriving()
+        if arrived != self._arrived and self._looked.since(self._heard) > 0:
+            # It came after the last look, at an unknown time. The earliest one counts, so that no silence looks shorter than it is.
+            self._heard = self._looked
+        self._looked, self._arrived = now, arrived
+        left = limit - grace - now.since(self._heard)
+        if left > 0:
+            self._suspicious = False
+            self._arm(min(TICK, max(left, SHORTEST)))
+        elif not self._suspicious:
+            self._suspicious = True
+            self._arm(grace)
+        else:
+            self._timer = None
+            self._fire()
+
+    def _arm(self, delay: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay, self._look)
 
 
 class Reflector:
@@ -64,7 +126,7 @@ class Reflector:
         self._audience = audience
         self._settings = settings
         self._random = random
-        self.lifecycle = Lifecycle(settings, 0.0)
+        self.state = ReflectorState(settings, 0.0)
         self._listing: Listing | None = None
         self._list_began = 0.0
         self._nudged = asyncio.Event()
@@ -81,16 +143,16 @@ class Reflector:
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
-        self.lifecycle.since = self._now()
+        self.state.since = self._now()
         try:
             while True:
                 await self._step()
         finally:
-            self.lifecycle.stop(self._now())
+            self.state.stop(self._now())
 
     def retry_now(self) -> None:
         """Try again at once what is waiting for its delay: something has changed outside."""
-        self.lifecycle.retry_now()
+        self.state.retry_now()
         self._nudged.set()
 
     async def relist(self) -> None:
@@ -98,7 +160,7 @@ class Reflector:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._relists[done] = self._begun + 1
         self.retry_now()
-        if self._interrupt is not None and self.lifecycle.version is not None:
+        if self._interrupt is not None and self.state.version is not None:
             self._interrupt()
         try:
             await done
@@ -111,18 +173,18 @@ class Reflector:
 
     async def _step(self) -> None:
         if self._relists:
-            self.lifecycle.relist()
-        action = self.lifecycle.next(self._random())
+            self.state.relist()
+        action = self.state.next(self._random())
         if isinstance(action, Wait):
             await self._wait(action.seconds)
             return
-        self.lifecycle.begun(self._now(), action)
+        self.state.begun(self._now(), action)
         try:
-            if isinstance(action, ListPage):
+            if isinstance(action, FetchPage):
                 await self._list(action)
-            elif isinstance(action, Probe):
+            elif isinstance(action, FetchVersion):
                 page = await self._source.list_page(ListOptions(limit=1))
-                self.lifecycle.probed(page.resource_version)
+                self.state.probed(page.resource_version)
             else:
                 await self._watch(action)
         except Exception as error:
@@ -131,7 +193,7 @@ class Reflector:
 
     async def _wait(self, seconds: float) -> None:
         self._nudged.clear()
-        error = self.lifecycle.error
+        error = self.state.error
         forget = self._source.when_back(error, self.retry_now) if error is not None else None
         try:
             async with asyncio.timeout(seconds):
@@ -144,7 +206,7 @@ class Reflector:
 
     # Lists.
 
-    async def _list(self, action: ListPage) -> None:
+    async def _list(self, action: FetchPage) -> None:
         listing = self._listing
         if listing is None or action.continue_token is None:
             listing = self._begin(consistent=action.consistent)
@@ -163,7 +225,7 @@ class Reflector:
             await asyncio.sleep(0)
         if page.continue_token is None:
             await self._finish(listing, page.resource_version)
-        self.lifecycle.paged(self._now(), page.resource_version, page.continue_token)
+        self.state.paged(self._now(), page.resource_version, page.continue_token)
 
     def _begin(self, *, consistent: bool = True) -> Listing:
         self._list_began = self._now()
@@ -189,8 +251,8 @@ class Reflector:
 
     # Watches.
 
-    async def _watch(self, action: Watch | StreamList) -> None:
-        lifecycle = self.lifecycle
+    async def _watch(self, action: OpenWatch | StreamList) -> None:
+        state = self.state
         listing: Listing | None = None
         if isinstance(action, StreamList):
             listing = self._begin()
@@ -217,36 +279,36 @@ class Reflector:
             if not isinstance(error, TimeoutError) or not guard.expired():
                 raise
             # A streamed list that is itself what is waited for may be silent as any other.
-            if self._relists and lifecycle.version is not None:
+            if self._relists and state.version is not None:
                 return
             if until is not None and self._now() >= until:
-                lifecycle.ended(self._now(), self._random())
+                state.ended(self._now(), self._random())
                 return
             self.metrics.stalls += 1
             _logger.debug("The watch of %s is silent; it is opened again.", self.name)
-            lifecycle.stalled()
+            state.stalled()
             return
         finally:
             self._interrupt = None
             self._doubting = False
-        errors = lifecycle.error
-        lifecycle.ended(self._now(), self._random())
-        if lifecycle.error is not errors:
+        errors = state.error
+        state.ended(self._now(), self._random())
+        if state.error is not errors:
             self.metrics.short_watches += 1
 
-    async def _follow(self, options: WatchOptions, listing: Listing | None, bark: Callable[[], None]) -> None:
-        lifecycle, metrics = self.lifecycle, self.metrics
+    async def _follow(self, options: WatchOptions, listing: Listing | None, interrupt: Callable[[], None]) -> None:
+        state, metrics = self.state, self.metrics
 
         def limit() -> float:
-            return lifecycle.cadence.limit if lifecycle.version is not None else self._settings.stream_patience
+            return state.cadence.limit if state.version is not None else self._settings.stream_patience
 
         metrics.watches += 1
         began, listed = self._now(), 0
-        with Watchdog(limit, bark) as watchdog:
+        with StallTimer(limit, interrupt) as timer:
             async with self._source.watch(options) as stream:
-                watchdog.arriving = lambda: stream.unfinished
-                opened = watchdog.hear()
-                if lifecycle.opened(self._now()):
+                timer.arriving = lambda: stream.unfinished
+                opened = timer.hear()
+                if state.opened(self._now()):
                     self.heard = opened
                 self._report()
                 try:
@@ -258,12 +320,12 @@ class Reflector:
                                 # What only tells of changes is no list: servers that do not know of streamed ones do just that.
                                 if len(listing) - listed >= LISTED:
                                     listed = len(listing)
-                                    watchdog.hear()
+                                    timer.hear()
                                 continue
                             listing = None
                         else:
                             rest = batch
-                        watchdog.hear()
+                        timer.hear()
                         self._take(rest)
                 finally:
                     metrics.watch_bytes += stream.nbytes
@@ -272,14 +334,14 @@ class Reflector:
     async def _gather(self, batch: list[WatchEvent], listing: Listing) -> list[WatchEvent] | None:
         """Take in events of a streamed list; gives what comes after its end, None while that has not come."""
         end = next((at for at, event in enumerate(batch) if event.initial_events_end), None)
-        self.lifecycle.progressed("")
+        self.state.progressed("")
         if end is None:
             listing.apply(self._slim_events(batch))
             return None
         listing.apply(self._slim_events(batch[:end]))
         version = batch[end].object.resource_version
         await self._finish(listing, version)
-        self.lifecycle.streamed(self._now(), version)
+        self.state.streamed(self._now(), version)
         self._report()
         return batch[end + 1 :]
 
@@ -287,16 +349,16 @@ class Reflector:
         cache = self._cache
         bookmarks, stale, before = cache.bookmarks, cache.stale, cache.resource_version
         deltas = cache.apply(self._slim_events(batch))
-        self.lifecycle.progressed(cache.resource_version)
+        self.state.progressed(cache.resource_version)
         bookmarks = cache.bookmarks - bookmarks
         odd = (bookmarks or cache.stale != stale) and _are_older(batch, before)
-        if odd and self.lifecycle.doubted(self._now()):
+        if odd and self.state.doubted(self._now()):
             self._doubting = True
             assert self._interrupt is not None
             self._interrupt()
         if bookmarks:
             self.metrics.bookmarks += bookmarks
-            self.lifecycle.cadence.bookmark(self._now())
+            self.state.cadence.bookmark(self._now())
         self.metrics.events += len(batch) - bookmarks
         if deltas or bookmarks:
             self._audience.changed(deltas)
@@ -336,11 +398,11 @@ class Reflector:
         self.metrics.expired += isinstance(error, Gone)
         if not isinstance(error, (APIError, RequestError, AccessError)):
             _logger.error("Following %s failed unexpectedly: %r", self.name, error, exc_info=error)
-        self.lifecycle.failed(self._now(), self._random(), error)
+        self.state.failed(self._now(), self._random(), error)
 
     def _report(self) -> None:
         """Log a trouble when it begins and when it is over, whatever has gone well for a moment in between."""
-        phase, error = self.lifecycle.phase, self.lifecycle.error
+        phase, error = self.state.phase, self.state.error
         if phase not in _TROUBLE:
             if self._told is not None:
                 self._told = None

@@ -35,7 +35,6 @@ from ..client.errors import (
 )
 from ..client.objects import version_order
 from ..runtime.backoff import Backoff, Delays
-from .cadence import Cadence
 from .settings import InformerSettings
 
 POISONED = 3
@@ -49,6 +48,10 @@ FLEETING = 0.1
 EXPIRY = Backoff(initial=0.1, factor=1.25, cap=30.0, jitter=0.25)
 """The pauses before a list where the last one has expired at once. By its factor a pause is a quarter of the time that the trouble has
 lasted, more or less. (client-go has one sequence for everything: from 0.8 s, doubling.)"""
+MARGIN = 5.0
+"""Seconds that are added to the longest interval of bookmarks: they are jittered, and networks are late."""
+LENIENCE = 1.25
+REMEMBERED_GAPS = 4
 SILENT = 2
 """How many watches in a row may say nothing at all before the server is asked whether it is where we think it is."""
 
@@ -77,7 +80,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
+class FetchPage:
     """Ask for one page; without `continue_token` it is the first, and a new list begins."""
 
     resource_version: str | None
@@ -95,7 +98,7 @@ class StreamList:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class OpenWatch:
     """Open a watch from a version."""
 
     resource_version: str
@@ -103,15 +106,76 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class FetchVersion:
     """Ask for a page of one object, only to learn the server's present version."""
 
 
-Action: TypeAlias = Wait | ListPage | StreamList | Watch | Probe
+Action: TypeAlias = Wait | FetchPage | StreamList | OpenWatch | FetchVersion
 PARKING = (NotFound, Forbidden, MethodNotAllowed)
 
 
-class Lifecycle:
+class Cadence:
+    """The interval of one server's bookmarks for one resource, over any number of watches: it bounds how long a watch may be silent.
+
+    API servers send a bookmark about every 60 s to each watch that asks for them, also when nothing happens.
+    """
+
+    __slots__ = ("_gaps", "_last", "_speaks", "_will_speak", "cap")
+
+    def __init__(self, cap: float = 90.0) -> None:
+        self.cap = cap
+        self._last: float | None = None
+        self._gaps: list[float] = []
+        # Whether a watch that has brought nothing is a broken one here; and whether the one after the next watch is.
+        self._speaks = False
+        self._will_speak = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether two bookmarks of one watch came."""
+        return bool(self._gaps)
+
+    @property
+    def limit(self) -> float:
+        """After how many seconds a silent watch is stalled: the cap until an interval is known, and never more."""
+        if not self._gaps:
+            return self.cap
+        return min(self.cap, max(self._gaps) * LENIENCE + MARGIN)
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this server has sent bookmarks."""
+        return self._will_speak
+
+    def stalled(self) -> None:
+        """A watch was silent for longer than the limit. The bookmarks before may have been a burst, so the next limit is longer."""
+        self._gaps = [min(2 * gap + MARGIN, self.cap) for gap in self._gaps]
+
+    def opened(self) -> bool:
+        """A watch began. Tells whether that is a sign of life.
+
+        It is none once bookmarks have come: proxies may accept a watch and then deliver nothing. After a streamed list the first
+        watch still is one: API servers may send that stream no further bookmark until something has changed.
+        """
+        # The intervals of two watches have no relation.
+        self._last = None
+        is_life = not self._speaks
+        self._speaks = self._will_speak
+        return is_life
+
+    def streamed(self) -> None:
+        """The bookmark that ends a streamed list came."""
+        self._will_speak = True
+
+    def bookmark(self, now: float) -> None:
+        """A bookmark came."""
+        self._speaks = self._will_speak = True
+        if self._last is not None:
+            self._gaps = [*self._gaps[-(REMEMBERED_GAPS - 1) :], now - self._last]
+        self._last = now
+
+
+class ReflectorState:
     """The state machine of one reflector.
 
     Invariants: `version` is None until a list was completed and when one is needed; `_continue` is set only between two
@@ -156,20 +220,20 @@ class Lifecycle:
             delay, self._delay = self._delay, None
             return Wait(delay)
         if self._probing:
-            return Probe()
+            return FetchVersion()
         low, high = self._settings.watch_timeouts
         timeout = int(low + (high - low) * random)
         if self.version is not None:
-            return Watch(self.version, timeout)
+            return OpenWatch(self.version, timeout)
         if self._is_streaming:
             return StreamList(timeout)
         if self._continue is not None:
-            return ListPage(None, None, self._limit, self._continue, self._consistent)
+            return FetchPage(None, None, self._limit, self._continue, self._consistent)
         if self._consistent:
-            return ListPage(None, None, self._limit)
+            return FetchPage(None, None, self._limit)
         if self._seen is None:
-            return ListPage("0", None, self._limit, consistent=False)
-        return ListPage(self._seen, "NotOlderThan", self._limit, consistent=False)
+            return FetchPage("0", None, self._limit, consistent=False)
+        return FetchPage(self._seen, "NotOlderThan", self._limit, consistent=False)
 
     def begun(self, now: float, action: Action) -> None:
         """An action is carried out: shows in the phase unless there is trouble, which stays until an attempt succeeds."""
@@ -178,7 +242,7 @@ class Lifecycle:
         self._from = self.version
         if self.phase in {Phase.BACKING_OFF, Phase.PARKED}:
             return
-        if isinstance(action, ListPage):
+        if isinstance(action, FetchPage):
             self._enter(Phase.LISTING, now)
         elif isinstance(action, StreamList):
             self._enter(Phase.STREAMING, now)

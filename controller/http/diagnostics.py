@@ -9,9 +9,9 @@ from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from ..._version import VERSION
 from ...client.metrics import FAMILIES as CLIENT_FAMILIES
 from ...client.rest import Client
-from ...informers.exposition import FAMILIES as INFORMER_FAMILIES
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
+from ...informers.metrics import FAMILIES as INFORMER_FAMILIES
 from ...informers.reflector_state import Phase
 from ...runtime.log_limits import FAMILIES as LOG_FAMILIES
 from ...runtime.log_limits import shares

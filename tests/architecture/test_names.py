@@ -12,13 +12,10 @@ KNOWN_TWICE: set[str] = {
     "Copy",
     "KeepsChanging",
     "LeadershipSettings",
-    "ListPage",
     "OwnerReference",
     "Place",
-    "Probe",
     "Repeats",
     "Request",
-    "Selection",
     "Shown",
     "Spec",
     "Stage",
@@ -26,7 +23,6 @@ KNOWN_TWICE: set[str] = {
     "Store",
     "Surroundings",
     "Verdict",
-    "View",
     "Written",
 }
 """Names that still stand twice. Nothing is added here."""

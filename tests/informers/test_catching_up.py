@@ -6,7 +6,7 @@ import pytest
 
 from ctl.client.errors import RequestError
 from ctl.informers.informer import Informer
-from ctl.informers.listwatch import Selection
+from ctl.informers.listwatch import ObjectSelection
 from ctl.informers.settings import InformerSettings
 
 from .test_informer import MAPS, PAGED, STREAMED, following
@@ -85,7 +85,7 @@ async def test_a_list_that_began_before_the_question_does_not_count() -> None:
     world = World()
     for number in range(5):
         world.write(f"o{number}")
-    informer = Informer(MAPS, Selection(), Source(world), PAGED)
+    informer = Informer(MAPS, ObjectSelection(), Source(world), PAGED)
     informer.start()
     try:
         assert await informer.wait_synced(10)
@@ -126,7 +126,7 @@ async def test_the_list_is_tried_until_it_succeeds_and_a_waiter_may_go() -> None
     world = World()
     world.write("a")
     source = Source(world)
-    informer = Informer(MAPS, Selection(), source, InformerSettings())
+    informer = Informer(MAPS, ObjectSelection(), source, InformerSettings())
     informer.start()
     try:
         assert await informer.wait_synced(10)

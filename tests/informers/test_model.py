@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ctl.client.resources import Resource
 from ctl.client.watch import WatchEvent
 from ctl.informers.informer import Informer
-from ctl.informers.listwatch import Selection
+from ctl.informers.listwatch import ObjectSelection
 from ctl.informers.settings import InformerSettings
 from ctl.informers.subscription import Subscription
 from ctl.testing.time import VirtualTimeLoop
@@ -51,7 +51,7 @@ class Script:
         self.world = World()
         self.source = Source(self.world, streams_lists=streams)
         tight = InformerSettings(page_size=2, subscriber_limit=3, subscriber_hard_limit=8, batch_limit=2)
-        self.informer = Informer(THINGS, Selection(), self.source, tight, chance=lambda: 0.5)
+        self.informer = Informer(THINGS, ObjectSelection(), self.source, tight, chance=lambda: 0.5)
         self.followers: list[tuple[Subscription, Mirror, asyncio.Task[None]]] = []
         self.slow: list[tuple[Subscription, Mirror]] = []
         self.writers: set[asyncio.Task[None]] = set()

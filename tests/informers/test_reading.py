@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from ctl.client.objects import Object
 from ctl.client.watch import WatchEvent
-from ctl.informers.cadence import Cadence
 from ctl.informers.indexers import Indexer, by_label, by_namespace, by_owner
 from ctl.informers.lister import Lister
-from ctl.informers.listwatch import Selection
+from ctl.informers.listwatch import ObjectSelection, SelectionMatcher
 from ctl.informers.reader import Readers
-from ctl.informers.scope import Scope
+from ctl.informers.reflector import StallTimer
+from ctl.informers.reflector_state import Cadence
 from ctl.informers.settings import InformerSettings
-from ctl.informers.stall_timer import Watchdog
 
 from .local import Local
 
@@ -137,14 +136,14 @@ def test_a_body_is_decoded_once_while_somebody_holds_it() -> None:
 
 
 def test_a_scope_knows_what_it_takes_in() -> None:
-    scope = Scope(Selection("ns", "tier=x", "metadata.name=a"))
+    scope = SelectionMatcher(ObjectSelection("ns", "tier=x", "metadata.name=a"))
     assert scope.covers("ns")
     assert not scope.covers("other")
-    assert scope.holds(thing("a", metadata={"labels": {"tier": "x"}}))
-    assert not scope.holds(thing("a"))
-    assert not scope.holds(thing("b", metadata={"labels": {"tier": "x"}}))
-    assert Scope(Selection()).covers(None)
-    assert Scope(Selection()).holds(thing("a", None))
+    assert scope.matches(thing("a", metadata={"labels": {"tier": "x"}}))
+    assert not scope.matches(thing("a"))
+    assert not scope.matches(thing("b", metadata={"labels": {"tier": "x"}}))
+    assert SelectionMatcher(ObjectSelection()).covers(None)
+    assert SelectionMatcher(ObjectSelection()).matches(thing("a", None))
 
 
 def test_the_rhythm_of_bookmarks_is_learned_and_never_longer_than_the_cap() -> None:
@@ -190,7 +189,7 @@ async def test_the_watchdog_does_not_spin_just_before_its_limit() -> None:
     for _ in range(300):
         barks: list[float] = []
         limit, begun = chance.uniform(2, 90), loop.time()
-        with Watchdog(lambda limit=limit: limit, lambda barks=barks: barks.append(loop.time())) as watchdog:  # type: ignore[misc]
+        with StallTimer(lambda limit=limit: limit, lambda barks=barks: barks.append(loop.time())) as watchdog:  # type: ignore[misc]
             await asyncio.sleep(chance.uniform(0, limit / 2))
             begun = watchdog.hear().monotonic
             async with asyncio.timeout(200):
@@ -202,7 +201,7 @@ async def test_the_watchdog_does_not_spin_just_before_its_limit() -> None:
 @pytest.mark.virtual_time
 async def test_the_watchdog_barks_once_after_the_limit_and_not_while_something_is_heard() -> None:
     loop, barks = asyncio.get_running_loop(), []
-    with Watchdog(lambda: 40.0, lambda: barks.append(loop.time())) as watchdog:
+    with StallTimer(lambda: 40.0, lambda: barks.append(loop.time())) as watchdog:
         for _ in range(10):
             await asyncio.sleep(35)
             watchdog.hear()
@@ -210,7 +209,7 @@ async def test_the_watchdog_barks_once_after_the_limit_and_not_while_something_i
         heard = loop.time()
         await asyncio.sleep(500)
         assert [bark - heard for bark in barks] == [pytest.approx(40)]
-    with Watchdog(lambda: 40.0, lambda: barks.append(loop.time())):
+    with StallTimer(lambda: 40.0, lambda: barks.append(loop.time())):
         await asyncio.sleep(10)
     await asyncio.sleep(100)
     assert len(barks) == 1
@@ -220,7 +219,7 @@ async def test_the_watchdog_barks_once_after_the_limit_and_not_while_something_i
 async def test_the_watchdog_reads_first_what_came_while_the_loop_stood_still() -> None:
     barks: list[float] = []
     loop = asyncio.get_running_loop()
-    with Watchdog(lambda: 40.0, lambda: barks.append(loop.time())) as watchdog:
+    with StallTimer(lambda: 40.0, lambda: barks.append(loop.time())) as watchdog:
         await asyncio.sleep(39.5)
         watchdog.hear()
         await asyncio.sleep(39)

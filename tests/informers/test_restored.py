@@ -10,7 +10,7 @@ from ctl.client.errors import RequestError
 from ctl.client.resources import Resource
 from ctl.client.watch import WatchEvent
 from ctl.informers.informer import Informer
-from ctl.informers.listwatch import Selection
+from ctl.informers.listwatch import ObjectSelection
 
 from .world import ERRORS, Source, World, bookmark
 
@@ -34,7 +34,7 @@ async def following(*, streams: bool = True) -> AsyncIterator[tuple[World, Sourc
     for name in "abc":
         world.write(name)
     source = Source(world, streams_lists=streams)
-    informer = Informer(THINGS, Selection(), source, chance=lambda: 0.5)
+    informer = Informer(THINGS, ObjectSelection(), source, chance=lambda: 0.5)
     informer.start()
     await informer.wait_synced(10)
     yield world, source, informer
