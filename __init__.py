@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .client.resources import Key, Resource
     from .client.rest import Client
     from .controller.api import conditions, finalizers, ownership
-    from .controller.api.client import CachedClient, Change, KeepsChanging, Written
+    from .controller.api.client import CachedClient, Change, UnknownResource, WriteResult
     from .controller.api.conditions import Condition
     from .controller.api.ownership import OwnershipError
-    from .controller.api.resolve import UnknownResource
+    from .controller.api.writes import KeepsChanging
     from .controller.building.builder import controller
     from .controller.building.context import Context
     from .controller.kernel import mappers, predicates
@@ -211,7 +211,7 @@ __all__ = [
     "TerminalError",
     "Trigger",
     "UnknownResource",
-    "Written",
+    "WriteResult",
     "__version__",
     "adjust_namespace",
     "adopt",

@@ -1,37 +1,39 @@
 """The API as reconcilers see it: reads come from the caches, writes are seen there at once, and what is so already is not written."""
 
-import asyncio
 import logging
-import random
-from collections.abc import Callable, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from ...client.errors import AlreadyExists, APIError, Conflict, Invalid, NotFound, RequestError, is_outcome_unknown
+from ...client.discovery import Discovery
+from ...client.errors import AlreadyExists
 from ...client.objects import Object
 from ...client.patches import merge_patch
 from ...client.resources import Key, Resource
-from ...client.rest import Client, PatchKind
+from ...client.rest import Client, ListOptions, PatchKind
 from ...informers.factory import SharedInformerFactory
+from ...informers.lister import Lister
 from ...runtime import clock
-from . import desired, finalizers
+from . import desired
+from .cache import ResourceCache
 from .conditions import Condition, merged
-from .requests import Requests, Where, key_of
+from .desired import Sent
+from .writes import GuardedWrites, Outdated
 
 _logger = logging.getLogger("ctl.controller")
 
-TRIES = 10
-"""How often a write that holds for one version is computed anew."""
-PAUSE = 0.02
-"""The longest pause before the second try, in seconds; for later ones it grows by as much each time."""
+APPLIED = 10_000
+"""How many applied bodies are remembered."""
 
-Operations = list[dict[str, Any]]
+Where = str | Resource
+"""A resource, or its name: `plural.group`, `plural.version.group`, or the plural alone in the core group."""
 Mutate = Callable[[dict[str, Any]], object]
 """Changes a body in place; called again with a newer one when somebody else was faster."""
 
 
-class KeepsChanging(Exception):
-    """A write that holds for one version only was refused again and again; raised by a reconciler it is tried again after a back-off."""
+class UnknownResource(LookupError):
+    """The server does not serve a resource that a controller is told to look at; the message names both."""
 
 
 class Change(Enum):
@@ -43,88 +45,200 @@ class Change(Enum):
     """Nothing was sent."""
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The object as the server has it now, and what has become of it."""
 
     object: Object
     change: Change
 
 
-class _Gone(Exception):
-    """Another object has the name now."""
-
-
-class CachedClient(Requests):
+class CachedClient:
     """The client of one controller.
 
     Reads that are not called live come from the caches and never ask the server; they know the resources that the controller looks at
     (LookupError otherwise). Writes go to any resource. When a write returns, all readers of the caches see its answer, and its
-    echo triggers nothing in this controller, though it does in others.
+    echo triggers nothing in this controller, though it does in others. (Where resource versions are not decimal numbers, a write
+    returns when the watch has told of it, or after five seconds.)
 
     `ensure`, `change`, `set_status` and the finalizers compare first and send what is missing; when somebody else was faster they
-    compare anew, TRIES times (KeepsChanging). Every method that asks the server raises what `Client` raises, unless it says otherwise.
+    compare anew, ten times (KeepsChanging). Every method that asks the server raises what `Client` raises, unless it says otherwise.
     """
 
     def __init__(self, client: Client, factory: SharedInformerFactory, *, author: str) -> None:
-        super().__init__(client, factory, author=author)
+        self.client = client
+        """For everything else. What is written with it is seen when the watch delivers it."""
+        self.author = author
+        """The field manager, where none is named."""
+        self._factory = factory
+        self._discovery = Discovery(client)
+        self._caches: dict[str, ResourceCache] = {}
+        self._resources: dict[str, Resource] = {}
+        self._applied: OrderedDict[tuple[object, ...], tuple[bytes, str, str]] = OrderedDict()
         self._remembered = desired.Remembered()
         self._warned: set[tuple[Resource, str]] = set()
 
-    async def ensure(self, where: Where, wanted: Mapping[str, Any]) -> Written:
+    def look(self, name: str, cache: ResourceCache) -> None:
+        """Let a resource be read from a cache, under this name; the first cache of a name stays."""
+        self._caches.setdefault(name, cache)
+
+    def _writes(self, resource: Resource) -> GuardedWrites:
+        return GuardedWrites(self.client, resource, self._factory.informers, author=self.author)
+
+    # Reads from the caches.
+
+    def cache(self, where: Where) -> ResourceCache:
+        """The cache of a resource. Raises LookupError with the names that there are."""
+        for name, cache in self._caches.items():
+            if where in {name, cache.resource}:
+                return cache
+        raise LookupError(
+            f"This controller does not look at {str(where)!r}, only at {', '.join(self._caches)}; "
+            "add .owns(), .watches() or .reads()."
+        )
+
+    def get(self, where: Where, key: Key) -> Object | None:
+        """One object, or None."""
+        return self.cache(where).get(key)
+
+    def lister(self, where: Where) -> Lister:
+        """Reads by namespace, selector, index, or into types of your own."""
+        return self.cache(where).lister
+
+    # Reads from the server.
+
+    async def resource(self, where: Where) -> Resource:
+        """The resource of a name. Raises UnknownResource."""
+        if isinstance(where, Resource):
+            return where
+        if where in self._caches:
+            return self._caches[where].resource
+        if where not in self._resources:
+            self._resources |= await resolve(self._discovery, [where])
+        return self._resources[where]
+
+    async def get_live(self, where: Where, key: Key) -> Object | None:
+        """One object as the server has it now, or None; the caches see it too. Needs the right to list, not to get."""
+        return await self._writes(await self.resource(where)).read(key)
+
+    async def list_live(self, where: Where, namespace: str | None = None, selector: str | None = None) -> list[Object]:
+        """The objects of a namespace (None: of all) as the server has them now."""
+        return await self.client.list(await self.resource(where), namespace, ListOptions(label_selector=selector))
+
+    # Single writes.
+
+    async def create(self, where: Where, body: Mapping[str, Any]) -> Object:
+        """Create an object. Raises AlreadyExists, Invalid."""
+        resource = await self.resource(where)
+        return await self._writes(resource).show(await self.client.create(resource, typed(body, resource)))
+
+    async def replace(self, where: Where, body: Mapping[str, Any], *, subresource: str | None = None) -> Object:
+        """Put a body in the place of what is there. Raises Conflict when its version is not the newest."""
+        resource, key = await self.resource(where), key_of(body)
+        request = self.client.replace(resource, body, namespace=key.namespace, name=key.name, subresource=subresource)
+        return await self._writes(resource).send(key, request, Sent(body, whole=True))
+
+    async def patch(
+        self,
+        where: Where,
+        key: Key,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        kind: PatchKind = PatchKind.MERGE,
+        subresource: str | None = None,
+    ) -> Object:
+        """Change parts of an object."""
+        return await self._writes(await self.resource(where)).patch(key, patch, kind=kind, subresource=subresource)
+
+    async def apply(
+        self,
+        where: Where,
+        body: Mapping[str, Any],
+        *,
+        manager: str | None = None,
+        force: bool = False,
+        subresource: str | None = None,
+    ) -> Object:
+        """Apply a body on the server (server-side apply) as a field manager; by default as `author`.
+
+        The fields that it names become the manager's; those that it named before and no more are removed. Raises Conflict when another
+        manager owns one of them, unless forced. Applying the same again while the object stays as it is sends nothing.
+        """
+        resource, key, manager = await self.resource(where), key_of(body), manager or self.author
+        body = typed(body, resource)
+        place, wish = (resource, key, manager, force, subresource), desired.digest(body)
+        known = self._cached(resource, key)
+        if known is not None and self._applied.get(place) == (wish, known.uid, known.resource_version):
+            self._applied.move_to_end(place)
+            return known
+        stored = await self._writes(resource).patch(
+            key, body, kind=PatchKind.APPLY, subresource=subresource, manager=manager, force=force or None
+        )
+        self._applied[place] = (wish, stored.uid, stored.resource_version)
+        if len(self._applied) > APPLIED:
+            self._applied.popitem(last=False)
+        return stored
+
+    async def delete(
+        self, where: Where, obj: Object, *, propagation: str | None = None, grace_period: int | None = None
+    ) -> None:
+        """Delete this very object (by its uid); nothing happens when it is gone. What stays for its finalizers is seen as marked.
+
+        Raises Conflict when the deletion is refused for anything but the uid, as admission webhooks may do.
+        """
+        writes = self._writes(await self.resource(where))
+        await writes.delete(obj, propagation=propagation, grace_period=grace_period)
+
+    # What is wanted.
+
+    async def ensure(self, where: Where, wanted: Mapping[str, Any]) -> WriteResult:
         """Create the object, or patch what of it is not as wanted (see `desired.missing`); nothing is sent when nothing is missing.
 
         The name is given, not generated (ValueError). A wanted `status` is written to the subresource where there is one.
         What the server writes in other words than the wish (defaults, quantities, pruned fields) is not sent again and again.
         """
         resource, key = await self.resource(where), key_of(wanted)
-        current = await self._known(resource, key)
-        change, refused = Change.UNCHANGED, None
-        for tried in range(TRIES):
-            await _pause(tried)
-            try:
-                if current is None:
-                    current, change = await self._create(resource, wanted), Change.CREATED
-                body = current.body()
-                for subresource, patch in _parts(resource, desired.missing(body, wanted)):
-                    if self._is_settled(resource, current, patch, subresource):
-                        continue
-                    versioned = subresource is not None or desired.joins_lists(patch)
-                    current = await self._merge(resource, current, patch, subresource, versioned=versioned)
-                    change = Change.PATCHED if change is Change.UNCHANGED else change
-            except (AlreadyExists, NotFound, Conflict, Invalid) as exc:
-                if not _is_outdated(exc) or (current is None and isinstance(exc, NotFound)):
-                    raise
-                current, refused = await self._look_again(resource, key, current, exc), exc
-            else:
-                return Written(current, change)
-        raise _keeps_changing(resource, key, refused)
+        writes, change = self._writes(resource), Change.UNCHANGED
 
-    async def change(self, where: Where, key: Key, mutate: Mutate, *, subresource: str | None = None) -> Written | None:
+        async def attempt(current: Object | None) -> WriteResult:
+            nonlocal change
+            if current is None:
+                current, change = await self._create(writes, wanted), Change.CREATED
+            for subresource, patch in _parts(resource, desired.missing(current.body(), wanted)):
+                if self._is_settled(resource, current, patch, subresource):
+                    continue
+                versioned = subresource is not None or desired.joins_lists(patch)
+                current = await self._merge(writes, current, patch, subresource, versioned=versioned)
+                change = Change.PATCHED if change is Change.UNCHANGED else change
+            return WriteResult(current, change)
+
+        return await writes.until_taken(await self._known(writes, key), attempt)
+
+    async def change(
+        self, where: Where, key: Key, mutate: Mutate, *, subresource: str | None = None
+    ) -> WriteResult | None:
         """Read, let a function change the body in place, write the difference; None when there is no such object.
 
         No change of anybody else is ever lost: the write holds for the version that was read, and when somebody was faster the function
         is called anew, with the newest body. Nothing is sent when it changes nothing.
         """
-        resource = await self.resource(where)
-        current = await self._known(resource, key)
-        refused = None
-        for tried in range(TRIES):
-            await _pause(tried)
-            if current is None:
+        return await self._change(await self.resource(where), key, None, mutate, subresource)
+
+    async def _change(
+        self, resource: Resource, key: Key, uid: str | None, mutate: Mutate, subresource: str | None
+    ) -> WriteResult | None:
+        writes = self._writes(resource)
+
+        async def attempt(current: Object | None) -> WriteResult | None:
+            if current is None or uid not in {None, current.uid}:
                 return None
             before, body = current.body(), current.body()
             mutate(body)
             patch = desired.changed(before, body)
             if self._is_settled(resource, current, patch, subresource):
-                return Written(current, Change.UNCHANGED)
-            try:
-                stored = await self._merge(resource, current, patch, subresource, versioned=True)
-                return Written(stored, Change.PATCHED)
-            except (NotFound, Conflict, Invalid) as exc:
-                if not _is_outdated(exc):
-                    raise
-                current, refused = await self._look_again(resource, key, current, exc), exc
-        raise _keeps_changing(resource, key, refused)
+                return WriteResult(current, Change.UNCHANGED)
+            return WriteResult(await self._merge(writes, current, patch, subresource, versioned=True), Change.PATCHED)
+
+        return await writes.until_taken(await self._known(writes, key), attempt)
 
     async def set_status(
         self,
@@ -134,7 +248,7 @@ class CachedClient(Requests):
         conditions: Iterable[Condition] = (),
         *,
         generation: int | None = None,
-    ) -> Written | None:
+    ) -> WriteResult | None:
         """Merge something into the status of this very object, and bring its conditions up to date; None when it is gone.
 
         Nothing is sent when the status says so already. `generation` is that of the spec which was looked at, for the conditions'
@@ -148,91 +262,57 @@ class CachedClient(Requests):
         wanted = tuple(conditions)
 
         def mutate(body: dict[str, Any]) -> None:
-            if (body["metadata"].get("uid") or "") != obj.uid:
-                raise _Gone
             new: dict[str, Any] = merge_patch(body.get("status") or {}, status or {})
             if wanted:
                 new["conditions"] = merged(new.get("conditions"), wanted, now=clock.now(), generation=observed)
             if new:
                 body["status"] = new
 
-        try:
-            return await self.change(resource, obj.key, mutate, subresource=subresource)
-        except _Gone:
-            return None
+        return await self._change(resource, obj.key, obj.uid, mutate, subresource)
 
     async def add_finalizer(self, where: Where, obj: Object, finalizer: str) -> Object | None:
         """Put a finalizer on this very object, at the end; gives the newest version, None when it is gone.
 
         An object that is marked for deletion takes none: it is given back without.
         """
-        return await self._finalize(where, obj, lambda known: finalizers.adding(known.metadata(), finalizer))
+        writes = self._writes(await self.resource(where))
+        known = await self._known(writes, obj.key)
+        return await writes.add_finalizer(known, finalizer) if known and known.uid == obj.uid else None
 
     async def remove_finalizer(self, where: Where, obj: Object, finalizer: str) -> Object | None:
         """Take a finalizer off this very object; gives the newest version, None when it is gone already."""
-        return await self._finalize(where, obj, lambda known: finalizers.removing(known.metadata(), finalizer))
+        writes = self._writes(await self.resource(where))
+        known = await self._known(writes, obj.key)
+        return await writes.remove_finalizer(known, finalizer) if known and known.uid == obj.uid else None
 
-    async def _finalize(self, where: Where, obj: Object, operations: Callable[[Object], Operations]) -> Object | None:
-        resource = await self.resource(where)
-        current = await self._known(resource, obj.key)
-        refused: APIError | RequestError | None = None
-        for tried in range(TRIES):
-            await _pause(tried)
-            if current is None or current.uid != obj.uid:
-                return None
-            wanted = operations(current)
-            if not wanted:
-                return current
-            try:
-                return await self.patch(resource, obj.key, wanted, kind=PatchKind.JSON)
-            except NotFound:
-                return None
-            except (APIError, RequestError) as exc:
-                # A `test` that fails is answered with 422: somebody was faster.
-                if not isinstance(exc, (Invalid, Conflict)) and not is_outcome_unknown(exc):
-                    raise
-                current, refused = await self._look_again(resource, obj.key, current, exc), exc
-        raise _keeps_changing(resource, obj.key, refused)
-
-    async def _look_again(
-        self, resource: Resource, key: Key, base: Object | None, exc: APIError | RequestError
-    ) -> Object | None:
-        """The object after a write to `base` was refused, as the server has it; raises the refusal if the object is as it was.
-
-        Such a refusal is not for the version: an admission webhook may answer with any code, 409 included.
-        """
-        found = await self.get_live(resource, key)
-        if (
-            isinstance(exc, APIError)
-            and not is_outcome_unknown(exc)
-            and base is not None
-            and found is not None
-            and (found.uid, found.resource_version) == (base.uid, base.resource_version)
-        ):
-            raise exc
-        return found
-
-    async def _known(self, resource: Resource, key: Key) -> Object | None:
+    async def _known(self, writes: GuardedWrites, key: Key) -> Object | None:
         """The object as the caches have it, or, where they would not have it, as the server has it."""
-        found = self._cached(resource, key)
-        if found is not None or any(copy.resource == resource and copy.tells_of(key) for copy in self._copies.values()):
+        found = self._cached(writes.resource, key)
+        caches = self._caches.values()
+        if found is not None or any(cache.resource == writes.resource and cache.tells_of(key) for cache in caches):
             return found
-        return await self.get_live(resource, key)
+        return await writes.read(key)
 
-    async def _create(self, resource: Resource, wanted: Mapping[str, Any]) -> Object:
-        stored = await self.create(resource, wanted)
+    def _cached(self, resource: Resource, key: Key) -> Object | None:
+        found = (cache.get(key) for cache in self._caches.values() if cache.resource == resource)
+        return next((obj for obj in found if obj is not None), None)
+
+    async def _create(self, writes: GuardedWrites, wanted: Mapping[str, Any]) -> Object:
+        try:
+            stored = await self.create(resource := writes.resource, wanted)
+        except AlreadyExists as exc:
+            raise Outdated(await writes.read(key_of(wanted)), exc) from exc
         # What it lacks now are the server's own words.
         self._remember(resource, stored, *_parts(resource, desired.missing(stored.body(), wanted))[0])
         return stored
 
     async def _merge(
-        self, resource: Resource, base: Object, patch: Mapping[str, Any], subresource: str | None, *, versioned: bool
+        self, writes: GuardedWrites, base: Object, patch: Mapping[str, Any], subresource: str | None, *, versioned: bool
     ) -> Object:
-        content = desired.guarded(patch, base, versioned=versioned)
-        stored = await self.patch(resource, base.key, content, subresource=subresource)
+        stored = await writes.merge(base, patch, subresource, versioned=versioned)
         body = stored.body()
-        self._remember(resource, stored, subresource, desired.changed(body, merge_patch(body, patch)))
-        self._warn(resource, desired.lost(body, patch))
+        self._remember(writes.resource, stored, subresource, desired.changed(body, merge_patch(body, patch)))
+        self._warn(writes.resource, desired.lost(body, patch))
         return stored
 
     def _remember(self, resource: Resource, stored: Object, subresource: str | None, left: Mapping[str, Any]) -> None:
@@ -266,18 +346,42 @@ def _parts(resource: Resource, patch: Mapping[str, Any]) -> list[tuple[str | Non
     return [(None, main), ("status", {key: value for key, value in patch.items() if key == "status"})]
 
 
-def _is_outdated(exc: APIError) -> bool:
-    """Whether a refusal says that the world is not as it was thought to be; other refusals are for good."""
-    return not isinstance(exc, Invalid) or "metadata.uid" in exc.message
+def key_of(body: Mapping[str, Any]) -> Key:
+    """The key of a body. Raises ValueError when it has no name."""
+    metadata = body.get("metadata") or {}
+    if not metadata.get("name"):
+        raise ValueError(f"The body of a {body.get('kind') or 'object'} needs metadata.name here; found {metadata!r}.")
+    return Key(metadata.get("namespace"), metadata["name"])
 
 
-async def _pause(tried: int) -> None:
-    if tried:
-        await asyncio.sleep(PAUSE * tried * random.random())
+def typed(body: Mapping[str, Any], resource: Resource) -> dict[str, Any]:
+    """The body with its apiVersion and kind, where they are left out."""
+    known = {"apiVersion": resource.api_version, **({"kind": resource.kind} if resource.kind else {})}
+    return {**known, **body}
 
 
-def _keeps_changing(resource: Resource, key: Key, last: APIError | RequestError | None) -> KeepsChanging:
-    return KeepsChanging(
-        f"{resource!r} {key} could not be written: it was changed by others under each of {TRIES} tries. "
-        f"Let the attempt fail: it is repeated after its back-off. The last answer was {last}"
-    )
+async def resolve(discovery: Discovery, names: Iterable[str]) -> dict[str, Resource]:
+    """The resource of each name: `plural.group`, `plural.version.group`, or the plural alone in the core group.
+
+    Without a version it is the one that the server prefers. Raises UnknownResource, and what the client raises.
+    """
+    wanted = list(names)
+    served = await discovery.resources({part for name in wanted for part in _groups(name)}) if wanted else []
+    found: dict[str, Resource] = {}
+    for name in wanted:
+        matching = [resource for resource in served if name in {resource.name, repr(resource)}]
+        best = next((resource for resource in matching if resource.preferred), matching[0] if matching else None)
+        if best is None:
+            unknown = f" Unknown for now: {', '.join(sorted(discovery.failures))}" if discovery.failures else ""
+            raise UnknownResource(
+                f"The server serves no resource {name!r}; expected plural.group (or the plural alone in the core group) of something that "
+                f"is installed.{unknown}"
+            )
+        found[name] = best
+    return found
+
+
+def _groups(name: str) -> tuple[str, ...]:
+    """Which groups a name may mean: what follows the plural, or the version; the core group for a plural, with or without a version."""
+    rest = name.partition(".")[2]
+    return rest, rest.partition(".")[2], ""

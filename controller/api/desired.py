@@ -1,17 +1,18 @@
-"""What is wanted of an object is compared with what is there, and becomes the merge patch that is missing; empty when nothing is.
+"""What is wanted of an object, or was sent to it, is compared with what is there.
 
-Pure functions of decoded bodies. A wish names the fields that it is about; all others are left to whoever owns them.
+What is missing becomes a merge patch, empty when nothing is missing. Pure functions of decoded bodies. A wish names the fields that it is
+about; all others are left to their owners.
 """
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from ...client.objects import Object
-from ...client.patches import copy, merge_diff, merge_patch
+from ...client.objects import Object, without_bookkeeping
+from ...client.patches import PatchError, copy, json_patch, merge_diff, merge_patch
 from .conditions import timeless
 
 Body = Mapping[str, Any]
@@ -60,10 +61,15 @@ def changed(current: Body, result: Body) -> dict[str, Any]:
 
 def guarded(patch: Body, obj: Object, *, versioned: bool) -> dict[str, Any]:
     """A merge patch that the server refuses for another object of the same name, and, if versioned, for another version."""
-    metadata = {**(patch.get("metadata") or {}), **({"uid": obj.uid} if obj.uid else {})}
+    guard = {"uid": obj.uid} if obj.uid else {}
     if versioned:
-        metadata["resourceVersion"] = obj.resource_version
-    return {**patch, "metadata": metadata}
+        guard["resourceVersion"] = obj.resource_version
+    return {**patch, "metadata": {**(patch.get("metadata") or {}), **guard}} if guard else {**patch}
+
+
+def for_version(operations: Sequence[Mapping[str, Any]], version: str) -> list[dict[str, Any]]:
+    """A JSON patch that the server refuses for another version."""
+    return [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, *map(dict, operations)]
 
 
 def joins_lists(patch: Body) -> bool:
@@ -139,3 +145,45 @@ def _joined(known: Any, wanted: Any) -> list[dict[str, Any]]:
     by_uid = {reference.get("uid"): reference for reference in known}
     by_uid |= {reference.get("uid"): reference for reference in wanted}
     return [copy(reference) for reference in by_uid.values()]
+
+
+class Sent(NamedTuple):
+    """What a write sends."""
+
+    content: Mapping[str, Any] | Sequence[Any]
+    """A body, what is merged into one, or the operations of a JSON patch."""
+    whole: bool = False
+    """It takes the place of what is there."""
+
+
+def explains(sent: Sent, before: Object, after: Object) -> bool:
+    """Whether everything that is new in an answer was sent, so that nobody else has a part in it."""
+    old, new = without_bookkeeping(before.body()), without_bookkeeping(after.body())
+    if isinstance(sent.content, Mapping):
+        return _explains(sent.content, old, new, whole=sent.whole)
+    try:
+        return _explains(without_bookkeeping(json_patch(before.body(), sent.content)), old, new, whole=True)
+    except PatchError:
+        return False
+
+
+def _explains(sent: Any, old: Any, new: Any, *, whole: bool) -> bool:
+    """Whether what is different was sent so. What the server adds to that (defaults) was there before, or is a difference."""
+    if old == new:
+        return True
+    if isinstance(sent, Mapping) and (new is None or isinstance(new, Mapping)):
+        old, new = _mapping(old), _mapping(new)
+        return all(
+            _explains(sent[key], old.get(key), new.get(key), whole=whole) if key in sent else whole and key not in new
+            for key in old.keys() | new.keys()
+            if old.get(key) != new.get(key)
+        )
+    if new == sent:
+        return True
+    if isinstance(sent, list) and isinstance(old, list) and isinstance(new, list) and len(sent) == len(old) == len(new):
+        return all(_explains(*items, whole=whole) for items in zip(sent, old, new, strict=True))
+    return False
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,13 +1,15 @@
 """Finalizers: is a deletion waiting for us, and the patches that add and remove our mark.
 
-Pure. The patches are JSON patches (RFC 6902) whose `test` operations make the server refuse them when the list has changed since: no
-finalizer of somebody else is ever lost. A refusal (422) means: look at the object again.
+Pure. The patches are JSON patches (RFC 6902) that hold for the version of the object which was looked at: no finalizer of somebody else
+is ever lost, and none of another object with the name. A refusal (422) means: look at the object again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...client.objects import Metadata
+from ...client.patches import pointer
+from .desired import for_version
 
 Operation = dict[str, Any]
 
@@ -33,37 +35,27 @@ def adding(metadata: Metadata, finalizer: str) -> list[Operation]:
     """The patch that adds the finalizer at the end; empty when it is there, or when the object is marked for deletion."""
     if holds(metadata, finalizer) or not may_add(metadata):
         return []
-    if not metadata.finalizers:
-        # An absent list cannot be tested for: the version stands for it.
-        return [
-            *_same_object(metadata),
-            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
-            {"op": "add", "path": _LIST, "value": [finalizer]},
-        ]
-    return [
-        *_same_object(metadata),
-        {"op": "test", "path": _LIST, "value": list(metadata.finalizers)},
-        {"op": "add", "path": f"{_LIST}/-", "value": finalizer},
-    ]
+    if metadata.finalizers:
+        added: Operation = {"op": "add", "path": f"{_LIST}/-", "value": finalizer}
+    else:
+        added = {"op": "add", "path": _LIST, "value": [finalizer]}
+    return for_version([added], metadata.resource_version)
 
 
-def removing(metadata: Metadata, finalizer: str) -> list[Operation]:
-    """The patch that removes the finalizer, wherever it is in the list; empty when it is not there."""
-    if not holds(metadata, finalizer):
+def removing(metadata: Metadata, finalizer: str, annotations: Collection[str] = ()) -> list[Operation]:
+    """The patch that removes the finalizer, wherever it is in the list; empty when it is not there.
+
+    Those of the annotations that are there are removed with it, unless it leaves no finalizer: such an object is about to vanish.
+    """
+    known, there = metadata.finalizers or (), metadata.annotations or {}
+    places = [index for index, name in enumerate(known) if name == finalizer]
+    if not places:
         return []
-    places = [index for index, name in enumerate(metadata.finalizers or ()) if name == finalizer]
-    operations = _same_object(metadata)
-    for index in reversed(places):
-        operations += [
-            {"op": "test", "path": f"{_LIST}/{index}", "value": finalizer},
-            {"op": "remove", "path": f"{_LIST}/{index}"},
-        ]
-    return operations
-
-
-def _same_object(metadata: Metadata) -> list[Operation]:
-    """Another object that has taken the name may wait for the same finalizer: it is not cleaned up yet."""
-    return [{"op": "test", "path": "/metadata/uid", "value": metadata.uid}] if metadata.uid else []
+    if len(places) == len(known):
+        return for_version([{"op": "remove", "path": _LIST}], metadata.resource_version)
+    paths = [f"{_LIST}/{index}" for index in reversed(places)]
+    paths += [pointer(("metadata", "annotations", name)) for name in annotations if name in there]
+    return for_version([{"op": "remove", "path": path} for path in paths], metadata.resource_version)
 
 
 def without(body: Mapping[str, Any], finalizer: str) -> list[str]:

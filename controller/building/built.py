@@ -21,9 +21,8 @@ from ...runtime.metrics import Sample
 from ...runtime.watchdog import Blame
 from ...workqueue import RateLimitingQueue
 from ..api.access_review import Rights
-from ..api.caches import Copy
-from ..api.client import CachedClient
-from ..api.resolve import resolve
+from ..api.cache import ResourceCache
+from ..api.client import CachedClient, resolve
 from ..events.event import Reporter
 from ..events.recorder import Recorder
 from ..http.pages import KeyExplanation, explain
@@ -92,9 +91,9 @@ class BuiltController:
             for look in looks:
                 self._look(look, found[look.name] if look.informer is None else look.informer.resource, primary)
             for name, index, function in plan.indexes:
-                self.cached.copy(name).add_indexer(index, function)
+                self.cached.cache(name).add_indexer(index, function)
             self._recorder = self._make_recorder()
-            self._world = World(self.cached, self.cached.copy(plan.primary.name), self._recorder)
+            self._world = World(self.cached, self.cached.cache(plan.primary.name), self._recorder)
             for feed in plan.sources:
                 self._follow(feed)
             await self._recorder.start()
@@ -139,20 +138,22 @@ class BuiltController:
             await reach.close()
 
     def _look(self, look: WatchSpec, resource: Resource, primary: Resource) -> None:
-        copy = Copy(resource)
-        self.cached.look(look.name, copy)
+        cache = ResourceCache(resource)
+        self.cached.look(look.name, cache)
         trigger = look.mapper
         if look.is_read_only:
             trigger = mappers.constant()
         elif trigger is None:
-            copy.index_owners()
+            cache.index_owners()
             trigger = mappers.for_owner(primary, controller_only=look.controller_only)
         connect = partial(self._connect, look, _heard(trigger, self.name))
         if look.informer is not None:
-            copy.add(look.informer)
+            cache.add(look.informer)
             connect(look.informer)
             return
-        reach = Reach(self._factory, copy, connect, self._plan.options.selector if look is self._plan.primary else None)
+        reach = Reach(
+            self._factory, cache, connect, self._plan.options.selector if look is self._plan.primary else None
+        )
         reach.extend(self._places(resource))
         self._reaches.append((resource, reach))
 
@@ -167,7 +168,7 @@ class BuiltController:
         )
 
     def _follow(self, feed: SourceSpec) -> None:
-        primary = self.cached.copy(self._plan.primary.name)
+        primary = self.cached.cache(self._plan.primary.name)
 
         def keys(item: Any) -> Any:
             return primary.keys() if feed.keys is None else feed.keys(item, self.cached)

@@ -9,10 +9,9 @@ from ...client.resources import Key
 from ...client.rest import Client, PatchKind
 from ...informers.lister import Lister
 from ..api import ownership
-from ..api.caches import Copy
-from ..api.client import CachedClient, Mutate, Written
+from ..api.cache import ResourceCache
+from ..api.client import CachedClient, Mutate, Where, WriteResult
 from ..api.conditions import Condition
-from ..api.requests import Where
 from ..events.correlator import Spam, Way
 from ..events.event import Post
 from ..events.recorder import Recorder
@@ -29,7 +28,7 @@ class World:
     """What the attempts of one controller have in common."""
 
     cached: CachedClient
-    primary: Copy
+    primary: ResourceCache
     recorder: Recorder
 
 
@@ -91,7 +90,7 @@ class Context:
         metadata = self.metadata
         return metadata is None or metadata.deletion_timestamp is not None
 
-    async def set_status(self, status: Mapping[str, Any] | None = None, *conditions: Condition) -> Written | None:
+    async def set_status(self, status: Mapping[str, Any] | None = None, *conditions: Condition) -> WriteResult | None:
         """Merge something into its status, and bring conditions up to date; nothing is sent when it says so already.
 
         `lastTransitionTime` moves with the status of a condition only, `observedGeneration` is the generation at the beginning of the
@@ -141,8 +140,8 @@ class Context:
 
     def get(self, where: Where, name: str, namespace: str | None = None) -> Object | None:
         """One object, or None."""
-        copy = self.cached.copy(where)
-        return copy.get(self._key(copy.resource.namespaced, name, namespace))
+        cache = self.cached.cache(where)
+        return cache.get(self._key(cache.resource.namespaced, name, namespace))
 
     def list(self, where: Where, namespace: str | None = None, selector: str | None = None) -> "Sequence[Object]":
         """The objects of a namespace (None: of all that are looked at), of those the ones whose labels match a selector."""
@@ -150,8 +149,8 @@ class Context:
 
     def owned(self, where: Where) -> "Sequence[Object]":
         """The objects of a resource that the reconciled object owns, by uid; none when it is gone."""
-        copy, obj = self.cached.copy(where), self.object
-        return () if obj is None else copy.owned(obj)
+        cache, obj = self.cached.cache(where), self.object
+        return () if obj is None else cache.owned(obj)
 
     def lister(self, where: Where) -> Lister:
         """Other reads: by index, or into types of your own."""
@@ -164,11 +163,13 @@ class Context:
 
     # Writes.
 
-    async def ensure(self, where: Where, wanted: Mapping[str, Any]) -> Written:
+    async def ensure(self, where: Where, wanted: Mapping[str, Any]) -> WriteResult:
         """Create an object, or patch what of it is not as wanted; nothing is sent when all is. See `CachedClient.ensure`."""
         return await self.cached.ensure(where, wanted)
 
-    async def change(self, where: Where, name: str, mutate: Mutate, *, namespace: str | None = None) -> Written | None:
+    async def change(
+        self, where: Where, name: str, mutate: Mutate, *, namespace: str | None = None
+    ) -> WriteResult | None:
         """Let a function change a body in place, and write the difference; no change of others is lost. See `CachedClient.change`."""
         resource = await self.cached.resource(where)
         return await self.cached.change(resource, self._key(resource.namespaced, name, namespace), mutate)

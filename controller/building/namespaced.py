@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from ...client.resources import Key
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
-from ..api.caches import Copy
+from ..api.cache import ResourceCache
 from ..kernel.source import Source
 
 
@@ -15,13 +15,13 @@ class Reach:
     def __init__(
         self,
         factory: SharedInformerFactory,
-        copy: Copy,
+        cache: ResourceCache,
         connect: Callable[[Informer], Source[Key]],
         selector: str | None = None,
     ) -> None:
         """`connect` has the changes of an informer ask for keys."""
         self._factory = factory
-        self._copy = copy
+        self._cache = cache
         self._connect = connect
         self._selector = selector
         self._places: dict[str | None, tuple[Informer, Source[Key]]] = {}
@@ -30,14 +30,14 @@ class Reach:
         """Look there too."""
         for place in places:
             if place not in self._places:
-                informer = self._factory.informer(self._copy.resource, place, self._selector)
-                self._copy.add(informer)
+                informer = self._factory.informer(self._cache.resource, place, self._selector)
+                self._cache.add(informer)
                 self._places[place] = (informer, self._connect(informer))
 
     async def keep(self, places: Collection[str | None]) -> None:
         """Look nowhere else any more. Nothing is asked for because of that: of what is there nothing has changed."""
         for place in [place for place in self._places if place not in places]:
-            self._copy.remove(self._places[place][0])
+            self._cache.remove(self._places[place][0])
             await self._leave(place)
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from ...client.objects import Object
 from ...client.resources import Key
 from ...informers.informer import Informer
 from ...runtime.metrics import Metrics
-from ..api.caches import Copy
+from ..api.cache import ResourceCache
 from ..kernel.controller import Controller
 from ..kernel.worker import Explanation
 from .server import HTTPServer, Page, PageRequest, PageResponse
@@ -172,15 +172,19 @@ class KeyExplanation(Explanation):
     finalizers: list[str] = field(default_factory=list)
 
 
-def explain(controller: Controller[Any], copy: Copy | None, key: Key) -> KeyExplanation:
+def explain(controller: Controller[Any], cache: ResourceCache | None, key: Key) -> KeyExplanation:
     """Ask a controller, and the cache of the resource whose objects it reconciles (None: it has none yet)."""
     told = controller.explain(key)
     known = {one.name: getattr(told, one.name) for one in fields(told)}
     looked_at = [
-        informer for informer in (() if copy is None else copy.informers) if informer.namespace in {None, key.namespace}
+        informer
+        for informer in (() if cache is None else cache.informers)
+        if informer.namespace in {None, key.namespace}
     ]
     if not looked_at:
-        return KeyExplanation(**known, informer="its namespace is not looked at" if copy is not None else "not started")
+        return KeyExplanation(
+            **known, informer="its namespace is not looked at" if cache is not None else "not started"
+        )
     informer = looked_at[0]
     state, obj = f"{informer.state}, {len(informer.store)} objects", informer.store.get(key)
     if obj is None:

@@ -19,8 +19,9 @@ from targets import Target
 from ctl.client.config.loading import load_access
 from ctl.client.errors import Conflict
 from ctl.client.rest import Client
-from ctl.controller.api.client import CachedClient, KeepsChanging
+from ctl.controller.api.client import CachedClient
 from ctl.controller.api.conditions import Condition, find
+from ctl.controller.api.writes import KeepsChanging
 from ctl.controller.building.builder import controller
 from ctl.controller.building.context import Context
 from ctl.informers.factory import SharedInformerFactory

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...client.objects import Object
 from ...client.resources import Key, Resource
+from ...controller.api.writes import KeepsChanging
 from ...controller.kernel.reconciler import Result
 from ...controller.kernel.source import BACKLOG_PRIORITY
 from ...controller.leader.gates import AlwaysOpen, Gate
@@ -29,7 +30,6 @@ from ..indexing.barrier import IndexBarrier
 from ..indexing.event_buffer import LIMIT, EventBuffer
 from ..indexing.indexing import Indexing, KeyedLock, StandbyIndexing
 from ..loggers import ObjectLogger
-from ..patching.writer import KeepsChanging
 from .changes import Changes
 from .events import show, write_left
 from .prefilter import is_nobodys, is_settled, is_told, settle, stays_settled

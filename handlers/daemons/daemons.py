@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ...client.objects import Object
+from ...controller.api.writes import KeepsChanging
 from ...runtime import clock
 from ..causes.causes import DaemonCause
 from ..causes.patch import Patch, PatchFn
@@ -22,7 +23,7 @@ from ..execution.possible_writes import PossibleWrites
 from ..execution.progression import Progress
 from ..execution.results import deliver
 from ..loggers import ObjectLogger
-from ..patching.writer import KeepsChanging, Writer, is_refused_for_good
+from ..patching.writer import Writer, is_refused_for_good
 from ..settings import OperatorSettings
 from .stoppers import Stopper
 

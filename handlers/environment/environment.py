@@ -1,7 +1,6 @@
 """What every part of one running operator shares."""
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -220,12 +219,3 @@ class CachedObject(msgspec.Struct):
     def latest(self) -> Object | None:
         """The newest known version; None: there is no such object."""
         return self.informer.store.get(self.key)
-
-    def writing(self) -> AbstractContextManager[None]:
-        """While inside, a write is on its way: what the watch tells of the object waits for its answer."""
-        return self.informer.writing(self.key)
-
-    async def seen(self, obj: Object, *, written: bool = True) -> None:
-        """Let everybody see an answer of the server before the watch tells of it; `written`: the answer to a write."""
-        if not self.informer.overlay(obj, echo=written):
-            await self.informer.wait_for(obj, self.patience)

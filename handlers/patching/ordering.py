@@ -25,7 +25,7 @@ _ORDERS = (
 """In which order the endpoints are written to: the first of these that keeps the promises is taken."""
 
 
-class Request(msgspec.Struct):
+class EndpointPatch(msgspec.Struct):
     """A merge patch for one endpoint."""
 
     endpoint: str
@@ -64,21 +64,23 @@ def part(patch: Mapping[str, Any], annotations: Collection[str], fields: Iterabl
     return Parts(rest, kept, gone)
 
 
-def arrange(parts: Parts, *, split: bool) -> list[Request]:
+def arrange(parts: Parts, *, split: bool) -> list[EndpointPatch]:
     """The requests that write all parts, in order: as few as the promises allow, the status before the object itself.
 
     `split`: the status has an endpoint of its own. Two requests do unless results, records and baselines are in both places.
     """
     wanted = [each for each in (parts.rest, parts.kept, parts.gone) if each]
     if len(wanted) == 1 and not (split and "status" in wanted[0]):
-        return [Request(MAIN, wanted[0])]
+        return [EndpointPatch(MAIN, wanted[0])]
     rest, kept, gone = (_by_endpoint(each, split=split) for each in (parts.rest, parts.kept, parts.gone))
     for order in _ORDERS:
         contents = [Patch() for _ in order]
         done = _place(order, rest, 0, contents)
         known = None if done is None else _place(order, kept, done, contents)
         if known is not None and _place(order, gone, known, contents) is not None:
-            return [Request(endpoint, content) for endpoint, content in zip(order, contents, strict=True) if content]
+            return [
+                EndpointPatch(endpoint, content) for endpoint, content in zip(order, contents, strict=True) if content
+            ]
     raise AssertionError(f"The last order has room for everything; got {parts!r}.")
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...client.errors import AccessError, APIError, RequestError
-from ...controller.api.resolve import UnknownResource
+from ...controller.api.client import UnknownResource
 from ...controller.building.builder import ControllerSpec
 from ...controller.building.built import BuiltController
 from ...controller.http.pages import CheckResult

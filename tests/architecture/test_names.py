@@ -9,8 +9,6 @@ KNOWN_TWICE: set[str] = {
     "Answer",
     "Attempt",
     "Call",
-    "Copy",
-    "KeepsChanging",
     "LeadershipSettings",
     "OwnerReference",
     "Place",
@@ -23,7 +21,6 @@ KNOWN_TWICE: set[str] = {
     "Store",
     "Surroundings",
     "Verdict",
-    "Written",
 }
 """Names that still stand twice. Nothing is added here."""
 

@@ -11,7 +11,7 @@ from ctl.client.objects import Object
 from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.controller.api import ownership
-from ctl.controller.api.resolve import UnknownResource
+from ctl.controller.api.client import UnknownResource
 from ctl.controller.building.builder import ControllerSpec, controller
 from ctl.controller.building.built import BuiltController
 from ctl.controller.building.context import Context

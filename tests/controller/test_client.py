@@ -15,7 +15,7 @@ from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.controller.api import conditions
-from ctl.controller.api.client import CachedClient, Change, Written
+from ctl.controller.api.client import CachedClient, Change, WriteResult
 from ctl.controller.api.conditions import Condition
 from ctl.controller.building.builder import Builder, controller
 from ctl.controller.building.built import BuiltController
@@ -277,7 +277,7 @@ async def test_a_change_of_nothing_is_nothing(cached: CachedClient, sandbox: San
     assert await cached.change("configmaps", KEY, lambda _: None) is None
     await cached.create("configmaps", a_config(a="1"))
     written = await cached.change("configmaps", KEY, lambda body: body["data"].update(a="1"))
-    assert written == Written(written.object, Change.UNCHANGED)  # type: ignore[union-attr]
+    assert written == WriteResult(written.object, Change.UNCHANGED)  # type: ignore[union-attr]
     assert writes(sandbox) == ["POST"]
 
 
@@ -367,7 +367,7 @@ async def test_what_is_not_looked_at_is_read_live(cached: CachedClient, sandbox:
         await cached.ensure("secrets", {"metadata": {"name": "one", "namespace": "default"}})
     ).change is Change.CREATED
     assert [obj.name for obj in await cached.list_live("secrets", "default")] == ["one"]
-    assert cached.copy(CONFIGMAPS).resource == CONFIGMAPS
+    assert cached.cache(CONFIGMAPS).resource == CONFIGMAPS
     with contextlib.suppress(NotFound):
         await cached.patch("secrets", Key("default", "two"), {})
 

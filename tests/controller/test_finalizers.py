@@ -54,6 +54,6 @@ def test_a_deletion_waits_for_us(obj: Make) -> None:
 @pytest.mark.parametrize("change", [finalizers.adding, finalizers.removing])
 def test_a_namesake_keeps_its_finalizers(change: Any, obj: Make) -> None:
     seen = obj("a", finalizers=["a"] if change is finalizers.adding else ["a", OURS])
-    namesake = obj("a", finalizers=["a"] if change is finalizers.adding else ["a", OURS], uid="another")
+    namesake = obj("a", 2, finalizers=["a"] if change is finalizers.adding else ["a", OURS], uid="another")
     with pytest.raises(jsonpatch.JsonPatchTestFailed):
         _apply(namesake, change(seen.metadata(), OURS))

@@ -17,7 +17,7 @@ from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
 from ctl.controller.api.client import CachedClient
-from ctl.controller.api.own_writes import Wish
+from ctl.controller.api.desired import Sent, explains
 from ctl.controller.building.builder import controller
 from ctl.controller.building.built import BuiltController
 from ctl.controller.building.context import Context
@@ -44,42 +44,42 @@ def an_object(version: str = "1", **stanzas: Any) -> Object:
 @pytest.mark.parametrize(
     ("wish", "old", "new"),
     [
-        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1, "b": 5}}),
-        (Wish({"spec": {"a": None}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"b": 5}}),
-        (Wish({"status": {"a": {"b": 1}}}), {}, {"status": {"a": {"b": 1}}}),
-        (Wish({"status": None}), {"status": {"a": 1}}, {}),
+        (Sent({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1, "b": 5}}),
+        (Sent({"spec": {"a": None}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"b": 5}}),
+        (Sent({"status": {"a": {"b": 1}}}), {}, {"status": {"a": {"b": 1}}}),
+        (Sent({"status": None}), {"status": {"a": 1}}, {}),
         # Defaults of the server that were there before.
         (
-            Wish({"spec": {"items": [{"image": "b"}]}}),
+            Sent({"spec": {"items": [{"image": "b"}]}}),
             {"spec": {"items": [{"image": "a", "pull": "always"}]}},
             {"spec": {"items": [{"image": "b", "pull": "always"}]}},
         ),
-        (Wish({"data": {"a": "1"}}, whole=True), {"data": {"a": "0", "b": "1"}}, {"data": {"a": "1"}}),
-        (Wish([{"op": "add", "path": "/spec/a/-", "value": 3}]), {"spec": {"a": [1]}}, {"spec": {"a": [1, 3]}}),
-        (Wish([{"op": "remove", "path": "/spec/a"}]), {"spec": {"a": [1]}}, {"spec": {}}),
-        (Wish({}), {"spec": {"a": 1}}, {"spec": {"a": 1}}),
+        (Sent({"data": {"a": "1"}}, whole=True), {"data": {"a": "0", "b": "1"}}, {"data": {"a": "1"}}),
+        (Sent([{"op": "add", "path": "/spec/a/-", "value": 3}]), {"spec": {"a": [1]}}, {"spec": {"a": [1, 3]}}),
+        (Sent([{"op": "remove", "path": "/spec/a"}]), {"spec": {"a": [1]}}, {"spec": {}}),
+        (Sent({}), {"spec": {"a": 1}}, {"spec": {"a": 1}}),
     ],
 )
-def test_what_was_sent_explains_an_answer(wish: Wish, old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert wish.explains(an_object(**old), an_object("2", **new))
+def test_what_was_sent_explains_an_answer(wish: Sent, old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert explains(wish, an_object(**old), an_object("2", **new))
 
 
 @pytest.mark.parametrize(
     ("wish", "old", "new"),
     [
-        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1, "b": 6}}),
-        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0}}, {"spec": {"a": 1}, "status": {"ready": True}}),
-        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1}}),
-        (Wish({"spec": {"a": 1}}), {"spec": {"a": 0}}, {"spec": {"a": 2}}),
-        (Wish({"spec": {"a": [1]}}), {"spec": {"a": [1]}}, {"spec": {"a": [1, 2]}}),
-        (Wish({"data": {"a": "1"}}, whole=True), {"data": {"a": "0"}}, {"data": {"a": "1", "b": "1"}}),
-        (Wish([{"op": "add", "path": "/spec/a/-", "value": 3}]), {"spec": {"a": [1]}}, {"spec": {"a": [1, 2, 3]}}),
-        (Wish([{"op": "remove", "path": "/spec/a"}]), {"spec": {}}, {"spec": {"b": 1}}),
-        (Wish({"spec": 1}), {}, {"spec": 1, "metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}),
+        (Sent({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1, "b": 6}}),
+        (Sent({"spec": {"a": 1}}), {"spec": {"a": 0}}, {"spec": {"a": 1}, "status": {"ready": True}}),
+        (Sent({"spec": {"a": 1}}), {"spec": {"a": 0, "b": 5}}, {"spec": {"a": 1}}),
+        (Sent({"spec": {"a": 1}}), {"spec": {"a": 0}}, {"spec": {"a": 2}}),
+        (Sent({"spec": {"a": [1]}}), {"spec": {"a": [1]}}, {"spec": {"a": [1, 2]}}),
+        (Sent({"data": {"a": "1"}}, whole=True), {"data": {"a": "0"}}, {"data": {"a": "1", "b": "1"}}),
+        (Sent([{"op": "add", "path": "/spec/a/-", "value": 3}]), {"spec": {"a": [1]}}, {"spec": {"a": [1, 2, 3]}}),
+        (Sent([{"op": "remove", "path": "/spec/a"}]), {"spec": {}}, {"spec": {"b": 1}}),
+        (Sent({"spec": 1}), {}, {"spec": 1, "metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}),
     ],
 )
-def test_what_nobody_sent_is_somebody_else_s(wish: Wish, old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert not wish.explains(an_object(**old), an_object("2", **new))
+def test_what_nobody_sent_is_somebody_else_s(wish: Sent, old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert not explains(wish, an_object(**old), an_object("2", **new))
 
 
 @given(before=BODIES, patch=BODIES, other=BODIES.filter(bool))
@@ -87,10 +87,10 @@ def test_a_merge_explains_itself_and_nothing_that_it_does_not_touch(
     before: dict[str, Any], patch: dict[str, Any], other: dict[str, Any]
 ) -> None:
     after = merge_patch(before, patch)
-    wish = Wish({"spec": patch})
-    assert wish.explains(an_object(spec=before), an_object("2", spec=after))
-    assert wish.explains(an_object(spec=before, status=other), an_object("2", spec=after, status=other))
-    assert not wish.explains(an_object(spec=before), an_object("2", spec=after, status=other))
+    wish = Sent({"spec": patch})
+    assert explains(wish, an_object(spec=before), an_object("2", spec=after))
+    assert explains(wish, an_object(spec=before, status=other), an_object("2", spec=after, status=other))
+    assert not explains(wish, an_object(spec=before), an_object("2", spec=after, status=other))
 
 
 @pytest.fixture

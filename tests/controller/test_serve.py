@@ -17,7 +17,7 @@ from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.api.resolve import UnknownResource
+from ctl.controller.api.client import UnknownResource
 from ctl.controller.building.context import Context
 from ctl.controller.http.server import AddressTaken
 from ctl.controller.leader.leadership import LeadershipSettings

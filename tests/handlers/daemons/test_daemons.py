@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.controller.api.writes import TRIES
 from ctl.handlers.daemons.stoppers import DaemonStoppingReason as Why
-from ctl.handlers.patching.writer import VERSION_ATTEMPTS
 from ctl.sandbox import Match
 
 from ..world import FINALIZER, KEX, Calls, World, messages, quick, rest
@@ -469,9 +469,9 @@ async def test_fns_that_meet_a_conflict_are_not_lost(world: World) -> None:
 
     async with world.running():
         await world.create()
-        rule = world.outrun(STATUS, times=VERSION_ATTEMPTS + 1)
+        rule = world.outrun(STATUS, times=TRIES + 1)
         await world.until(lambda: world.get().get("status") == {"list": [1]})
-        assert rule.hits == VERSION_ATTEMPTS + 1
+        assert rule.hits == TRIES + 1
 
 
 async def test_a_write_that_fails_is_made_again(world: World) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.controller.api.writes import TRIES
 from ctl.handlers.daemons.stoppers import DaemonStoppingReason as Why
-from ctl.handlers.patching.writer import VERSION_ATTEMPTS
 from ctl.sandbox import Match
 
 from ..world import FINALIZER, KEX, Calls, World, messages, rest
@@ -243,7 +243,7 @@ async def test_fns_that_meet_a_conflict_go_with_the_next_call(world: World, call
             patch.fns.append(add)
 
     async with world.running():
-        world.outrun(STATUS, times=VERSION_ATTEMPTS)
+        world.outrun(STATUS, times=TRIES)
         await world.create()
         await rest(15)
         assert world.get()["status"] == {"list": [1]}

@@ -1,4 +1,4 @@
-"""The local copies of one resource, in all or in some namespaces, are read as one."""
+"""The informers of one resource, for all or for some namespaces, are read as one cache."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ def owner_uids(obj: Object) -> list[str]:
     return [reference.uid for reference in obj.metadata().owner_references or ()]
 
 
-class Copy:
+class ResourceCache:
     """One resource as a controller looks at it: an informer for the whole cluster, or one for each namespace."""
 
     def __init__(self, resource: Resource, informers: Iterable[Informer] = ()) -> None:
@@ -69,7 +69,7 @@ class Copy:
         return self.lister.by_index(OWNERS, owner.uid)
 
     def index_owners(self) -> None:
-        """Make `owned` quick from its first call on. (Copies without any index take in changes faster.)"""
+        """Make `owned` quick from its first call on. (Caches without any index take in changes faster.)"""
         if OWNERS not in self._indexers:
             self.add_indexer(OWNERS, owner_uids)
 
