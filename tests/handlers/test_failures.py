@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import ctl
+from ctl.controller.api.writes import TRIES
 from ctl.sandbox import LoggedRequest, Match
 
 from .world import FINALIZER, KEX, LAST, Calls, World, a_world, messages, rest
@@ -339,8 +340,8 @@ async def test_functions_that_always_conflict_neither_spin_nor_get_lost(world: W
     async with world.running() as running:
         await world.create()
         await rest(600)
-        # Five at once, then as `settings.queueing.error_delays` say.
-        assert 20 <= rule.hits <= 5 * 14
+        # TRIES at once, then as `settings.queueing.error_delays` say.
+        assert 20 <= rule.hits <= TRIES * 14
         assert calls.names == ["create"]
         # It is not said to be done before that is done: another process has its handler called again.
         assert LAST not in world.annotations()
@@ -602,7 +603,7 @@ async def test_a_refusal_that_names_the_uid_is_no_end_of_an_object_that_lives(wo
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "tries"), [(500, "InternalError", 5), (422, "Invalid", 1), (409, "Conflict", 1)]
+    ("code", "reason", "tries"), [(500, "InternalError", TRIES), (422, "Invalid", 1), (409, "Conflict", 1)]
 )
 async def test_why_a_finalizer_could_not_be_put_is_what_the_server_said(
     world: World, calls: Calls, code: int, reason: str, tries: int, caplog: pytest.LogCaptureFixture
