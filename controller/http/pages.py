@@ -175,31 +175,32 @@ class KeyExplanation(Explanation):
 def explain(controller: Controller[Any], cache: ResourceCache | None, key: Key) -> KeyExplanation:
     """Ask a controller, and the cache of the resource whose objects it reconciles (None: it has none yet)."""
     told = controller.explain(key)
-    known = {one.name: getattr(told, one.name) for one in fields(told)}
-    looked_at = [
-        informer
-        for informer in (() if cache is None else cache.informers)
-        if informer.namespace in {None, key.namespace}
-    ]
-    if not looked_at:
-        return KeyExplanation(
-            **known, informer="its namespace is not looked at" if cache is not None else "not started"
-        )
-    informer = looked_at[0]
-    state, obj = f"{informer.state}, {len(informer.store)} objects", informer.store.get(key)
-    if obj is None:
-        return KeyExplanation(**known, informer=state, store_version=informer.store.resource_version)
-    return KeyExplanation(**known, informer=state, **of_object(obj, informer))
+    if cache is None:
+        return KeyExplanation(**_fields(told))
+    informer = next((one for one in cache.informers if one.namespace in {None, key.namespace}), None)
+    if informer is None:
+        return KeyExplanation(**_fields(told), informer="its namespace is not looked at")
+    return KeyExplanation(**of_key(told, informer, informer.store.get(key)))
 
 
-def of_object(obj: Object, informer: Informer) -> dict[str, Any]:
-    """What an explanation says of an object in the cache, by the names of its fields."""
-    metadata, delivered = obj.metadata(), informer.delivered(obj.key)
-    return {
-        "uid": obj.uid,
-        "cached_version": None if delivered is None else delivered.resource_version,
-        "written_version": obj.resource_version,
+def of_key(told: Explanation, informer: Informer, obj: Object | None) -> dict[str, Any]:
+    """What an explanation says of a key and of its object in the cache (None: there is none), by the names of its fields."""
+    known = {
+        **_fields(told),
+        "informer": f"{informer.state}, {len(informer.store)} objects",
         "store_version": informer.store.resource_version,
-        "deleted": metadata.deletion_timestamp is not None,
-        "finalizers": list(metadata.finalizers or ()),
     }
+    if obj is not None:
+        metadata, delivered = obj.metadata(), informer.delivered(obj.key)
+        known |= {
+            "uid": obj.uid,
+            "cached_version": None if delivered is None else delivered.resource_version,
+            "written_version": obj.resource_version,
+            "deleted": metadata.deletion_timestamp is not None,
+            "finalizers": list(metadata.finalizers or ()),
+        }
+    return known
+
+
+def _fields(told: Explanation) -> dict[str, Any]:
+    return {one.name: getattr(told, one.name) for one in fields(told)}

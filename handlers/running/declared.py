@@ -1,8 +1,8 @@
 """Controllers and components are declared beside handlers, and run by the same operator: controllers on its client and informers, through its gate."""
 
 import asyncio
+import contextlib
 import logging
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -14,19 +14,18 @@ from ...controller.building.built import BuiltController
 from ...controller.http.pages import CheckResult
 from ...controller.kernel.controller import Controller
 from ...controller.program.manager import Component
-from ...informers.informer import Informer
 from ...runtime.tasks import Tasks
 from ..declaration.namespaces import exact_namespaces
 from ..declaration.registry import OperatorRegistry, get_default_registry
 from .namespaces import Namespaces
-from .observation import CRDS, RESCANS, Cluster
+from .observation import Cluster, Observation
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=ControllerSpec | Component)
 
 PATIENCE = 30.0
-"""How often to ask for a resource which is missing, in seconds, though no definition has changed: not all resources have one."""
+"""How often to ask for a resource which is missing, in seconds, although the cluster was not looked at anew."""
 
 _declared: WeakKeyDictionary[OperatorRegistry, list[ControllerSpec | Component]] = WeakKeyDictionary()
 
@@ -86,11 +85,10 @@ class Controllers:
 
     specs: tuple[ControllerSpec, ...]
     cluster: Cluster
+    observation: Observation
+    """Tells when the cluster was looked at anew."""
     _starts: list[_Start] = field(default_factory=list)
     _namespaces: Namespaces | None = None
-    _definitions: Informer | None = None
-    # Set and replaced at each change of the definitions.
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: Tasks = field(default_factory=lambda: Tasks("declared controllers"))
     name: str = "declared controllers"
 
@@ -129,36 +127,21 @@ class Controllers:
                 await one.built.reach(self._namespaces.names)
 
     async def _start(self, one: _Start) -> None:
-        pauses: deque[float] = deque()
         while True:
-            news = self._news
+            scanned = self.observation.scanned
             try:
                 await one.built.start()
             except (UnknownResource, AccessError, APIError, RequestError) as exc:
                 if one.missing != str(exc):
                     one.missing = str(exc)
                     logger.warning("The controller %s waits to be started: %s", one.built.name, exc)
-                await self._hear_of_definitions()
-                if await _happens_within(pauses.popleft() if pauses else PATIENCE, news):
-                    # Discovery follows the definition with some delay.
-                    pauses = deque(RESCANS[1:])
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE):
+                        await scanned.wait()
             else:
                 one.missing = ""
                 logger.debug("The controller %s is started.", one.built.name)
                 return
-
-    async def _hear_of_definitions(self) -> None:
-        """Begin to, if that is allowed; else what is missing is asked for from time to time."""
-        if self._definitions is not None or not self.cluster.rescan:
-            return
-        if await self.cluster.rights.have_all(("list", "watch"), CRDS) and self._definitions is None:
-            self._definitions = self.cluster.factory.informer(CRDS)
-            self._tasks.spawn(self._follow(self._definitions), name="resource definitions")
-
-    async def _follow(self, definitions: Informer) -> None:
-        async for _ in definitions.subscribe(name="declared controllers"):
-            news, self._news = self._news, asyncio.Event()
-            news.set()
 
     @property
     def controllers(self) -> tuple[Controller[Any], ...]:
@@ -183,16 +166,6 @@ class Controllers:
         if self._namespaces is not None:
             await self._namespaces.stop()
         await self._tasks.stop(0.0)
-        if self._definitions is not None:
-            await self.cluster.factory.release(self._definitions)
         running = [one for one in self._starts if not one.missing]
         self._starts = []
         await asyncio.gather(*(one.built.stop(grace) for one in running))
-
-
-async def _happens_within(seconds: float, event: asyncio.Event) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            return await event.wait()
-    except TimeoutError:
-        return False

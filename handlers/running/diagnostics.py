@@ -8,7 +8,7 @@ from typing import Any
 from ...client.objects import Object
 from ...client.resources import Key, Resource
 from ...controller.http.diagnostics import Diagnostics
-from ...controller.http.pages import CheckResult, of_object
+from ...controller.http.pages import CheckResult, KeyExplanation, of_key
 from ...controller.kernel.controller import Controller
 from ...controller.peering.gate import Peering
 from ...informers.informer import Informer
@@ -106,40 +106,13 @@ class HandlerExplanation:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectExplanation:
-    """Where one object stands. Times are seconds from now or ago."""
+class ObjectExplanation(KeyExplanation):
+    """Where one object and its handlers stand. `failures` are attempts in a row that ended with an error that was no handler's."""
 
-    key: str
-    state: str
-    """`in work`, `waiting`, `delayed`, `in back-off` or `at rest`."""
-    reason: str | None
-    """Which trigger asked for the next attempt, and the object and change it named."""
-    priority: int | None
-    waited: float | None
-    next_in: float | None
-    acting: bool
-    """Whether this operator may act at all: it leads, and no peer pauses it."""
-    indexed: bool
+    indexed: bool = True
     """Whether everything is indexed that handlers wait for."""
-    failures: int
-    """Consecutive attempts that ended with an error that was no handler's: the server's, or ours."""
-    last_error: str | None
-    last_error_ago: float | None
-    events: int
+    events: int = 0
     """Raw events that wait to be shown to handlers."""
-    informer: str
-    """How the copy of the resource is doing."""
-    uid: str | None = None
-    """None: there is no such object in the copy."""
-    cached_version: str | None = None
-    """What the watch has delivered."""
-    written_version: str | None = None
-    """What handlers see: later than the cached version if an own write has yet to be delivered."""
-    store_version: str | None = None
-    """Up to which version of the resource the copy is complete."""
-    deleted: bool = False
-    """Whether it is marked for deletion."""
-    finalizers: list[str] = field(default_factory=list)
     handlers: list[HandlerExplanation] = field(default_factory=list)
 
 
@@ -167,21 +140,15 @@ class Explainer:
             )
         memory = None if obj is None else self.reconciler._env.memories.find(obj.identity)
         backlog = self.reconciler._backlogs.get(key)
+        known = of_key(told, informer, obj)
+        if memory is not None:
+            known["state"] = "in back-off" if memory.failures and told.state == "delayed" else told.state
+            known["failures"] = max(memory.failures, told.failures)
+            known["last_error"] = told.last_error if memory.error is None else memory.error
         return ObjectExplanation(
-            key=str(key),
-            state="in back-off" if memory is not None and memory.failures and told.state == "delayed" else told.state,
-            reason=told.reason,
-            priority=told.priority,
-            waited=told.waited,
-            next_in=told.next_in,
-            acting=told.gate_open,
+            **known,
             indexed=self.reconciler.barrier.is_open,
-            failures=told.failures if memory is None else max(memory.failures, told.failures),
-            last_error=memory.error if memory is not None and memory.error is not None else told.last_error,
-            last_error_ago=told.last_error_ago,
             events=0 if backlog is None else len(backlog),
-            informer=str(informer.state),
-            **({} if obj is None else of_object(obj, informer)),
             handlers=[] if obj is None else [*self._changing(obj, informer.resource, memory), *self._daemons(obj)],
         )
 

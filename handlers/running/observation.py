@@ -110,6 +110,8 @@ class Observation:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: Tasks = field(default_factory=lambda: Tasks("observation"))
     discovery: Discovery = field(init=False)
+    scanned: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set, and replaced, at each look at the cluster: what was missing may be there."""
 
     def __post_init__(self) -> None:
         """Ask by the operator's client."""
@@ -150,6 +152,8 @@ class Observation:
     async def scan(self) -> None:
         """Ask the server what it has, and begin and cease to serve accordingly."""
         resources = await self.discovery.resources(self._groups())
+        scanned, self.scanned = self.scanned, asyncio.Event()
+        scanned.set()
         found = survey(self.registry, resources)
         self.registry.pass_over(found.passed_over)
         if self.tell is not None:

@@ -254,7 +254,7 @@ class _Operator:
             indices=activities.indices,
         )
         handlers = HandlersController(env, cluster, peering, options.get("found"))
-        controllers = Controllers(declared(self._registry), cluster)
+        controllers = Controllers(declared(self._registry), cluster, handlers.observation)
         hooks = TermHooks(
             lambda: {**handlers.acting(), **acting_in(controllers.controllers)},
             leading=lambda: activities.run(Activity.LEADING),

@@ -305,7 +305,7 @@ async def test_explain_says_where_an_object_stands(world: World, site: Site) -> 
         found = await explain("kopfexamples/default/one")
         version = world.get()["metadata"]["resourceVersion"]
         assert found["key"] == f"{NAME} default/one"
-        assert (found["state"], found["reason"], found["acting"]) == ("delayed", "requeue_after", True)
+        assert (found["state"], found["reason"], found["gate_open"]) == ("delayed", "requeue_after", True)
         assert found["next_in"] == pytest.approx(90, abs=1)
         assert (found["failures"], found["last_error"]) == (0, None)
         assert found["cached_version"] == found["written_version"] == version
