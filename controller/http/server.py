@@ -110,7 +110,7 @@ class HTTPServer:
                     f"The port {self.port} is in use by another program; choose another one, or 0 for any."
                 ) from error
             raise AddressError(
-                f"Nobody can listen at {self._host or '*'}:{self.port}: {error.strerror or error}. Choose an address of this machine, and "
+                f"This process cannot listen at {self._host or '*'}:{self.port}: {error.strerror or error}. Choose an address of this machine, and "
                 "a port that this user may take."
             ) from error
         self.port = self._runner.addresses[0][1]
@@ -185,13 +185,13 @@ class _Guard(asyncio.Protocol):
         return self._end is not None
 
     def wait(self, seconds: float) -> None:
-        """It is the client's turn, for so long."""
+        """Wait for the client, so many seconds at most."""
         self.work()
         if self._transport is not None:
             self._end = asyncio.get_running_loop().call_later(seconds, self.abort)
 
     def work(self) -> None:
-        """It is our turn."""
+        """Wait for the client no longer: an answer is made."""
         if self._end is not None:
             self._end.cancel()
             self._end = None
@@ -204,7 +204,7 @@ class _Guard(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Make room, or go."""
+        """Accept the connection, in place of the oldest idle one where there are too many; without an idle one, close it."""
         transport = cast("asyncio.Transport", transport)  # of other loops, such as uvloop's, it is none by its class
         if len(self._guards) >= CONNECTIONS:
             oldest = next((guard for guard in self._guards.values() if guard.is_waiting), None)

@@ -1,4 +1,4 @@
-"""A manager starts components in one readable order and stops them in the reverse, within a time."""
+"""A manager starts the components of a program stage by stage, and stops them in the reverse order, within one grace."""
 
 import asyncio
 import contextvars
@@ -147,7 +147,7 @@ class Manager:
                 context.run(tasks.spawn, _ended(component, left), name=f"stop of {component.name}"): component
                 for component in self._last()
             }
-            # A little more than the components were given, so that each is the one to say what it had to abandon.
+            # The components have a little more time than they were told, so that they can log what they abandon.
             timeout = None if self.patience is None else max(1.0, left) + self.patience
             try:
                 await asyncio.wait(stopping, timeout=timeout)

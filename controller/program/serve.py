@@ -61,7 +61,7 @@ async def serve(
     was lost stops the program (StillActing). `http` is where metrics and health are served: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere
     else), or `off`, the default.
 
-    Only in the main thread, and only where nobody else handles them, are signals caught. The informers are shared by all. Raises
+    Signals are caught in the main thread only, and only those that the program does not handle itself. The informers are shared by all. Raises
     UnknownResource when something to look at is not installed, AccessError and the client's errors when the server cannot be reached at
     the start (Forbidden without the rights for the Lease), AddressTaken when a port that was asked for is in use (the default one is
     done without), ValueError for an address that is none and for two controllers of one name, and what makes a component fail.

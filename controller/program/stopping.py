@@ -23,7 +23,7 @@ WORDS_SECONDS = 0.5
 def stopping_on_signals(
     stop: Callable[[], object], patience: Callable[[], float | None] = lambda: None
 ) -> Iterator[None]:
-    """While inside, SIGINT and SIGTERM call `stop` in the loop, where nobody else handles them (see `caught`).
+    """While inside, SIGINT and SIGTERM call `stop` in the loop, unless the program handles them itself (see `caught`).
 
     `patience` gives the seconds after which the process is killed if it is still inside then; None: it never is.
     """

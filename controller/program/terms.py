@@ -72,7 +72,7 @@ def gate_of(leadership: Leadership | None, *others: Gate) -> ProgramGate:
 
 
 def acting_in(controllers: Iterable[Controller[Any]]) -> dict[asyncio.Task[Any], str]:
-    """The attempts that controllers make now, and how people know them."""
+    """The attempts that controllers make now, and what the log calls them."""
     return {
         task: f"the reconciler of {controller.name} for {key}"
         for controller in controllers
@@ -88,7 +88,7 @@ class TermHooks:
     """What acts in the terms of a program, and what is to be done around them."""
 
     acting: Callable[[], dict[asyncio.Task[Any], str]]
-    """The tasks that act now and may not outlive a term, and how people know them."""
+    """The tasks that act now and may not outlive a term, and what the log calls them."""
     leading: Callable[[], Awaitable[Any]] = _nothing
     """Awaited before the gate opens for a term; cancelled when leadership is lost meanwhile. An exception ends the program."""
     begin: Callable[[], object] = lambda: None
@@ -127,7 +127,7 @@ class Terms:
         self._ends: list[Callable[[], None]] = []
         self._lost = asyncio.Event()
         self._in_term = False
-        # Whether what only a leader may start may have been started.
+        # Whether `hooks.leading` was called, so that `hooks.standby` is due.
         self._leading = False
         if leadership is not None:
             leadership.withdraw = self._withdraw
@@ -180,7 +180,7 @@ class Terms:
         assert self._leadership is not None
         self._lost.set()
         self._in_term = False
-        # What acts is looked at before those who stand behind the gate cancel it, and forget it.
+        # The tasks are collected before the subscribers of the gate cancel and forget them.
         acting = self._hooks.acting()
         self._gate.revoke()
         self._tasks.spawn(self._end_of_term(self._leadership, acting), name="end of the term")
@@ -199,7 +199,7 @@ class Terms:
             self._fail(self.name, error)
 
     async def _until_somebody_leads(self, leadership: Leadership) -> None:
-        """At the start nobody is a standby before it is known who leads."""
+        """Wait until the holder of the lease is known: only then is this process a standby."""
         while not leadership.is_open and leadership.holder in {None, "", leadership.settings.identity}:  # noqa: ASYNC110
             await asyncio.sleep(LOOK)
 
@@ -242,7 +242,7 @@ class Terms:
             await asyncio.gather(lost, begun, return_exceptions=True)
 
     async def _withdraw(self) -> None:
-        """Nothing begins any more, before the election is joined; what runs has the time that it would have at the end of the program."""
+        """Close the gate before the election is joined, and give what runs as much time as at the end of the program."""
         self._in_term = False
         self._judge()
         if acting := self._hooks.acting():
@@ -251,12 +251,12 @@ class Terms:
     # The end of a term.
 
     async def _end_of_term(self, leadership: Leadership, acting: dict[asyncio.Task[Any], str]) -> None:
-        """See to it that nothing that ran when leadership was lost goes on when others may act."""
+        """Wait for the tasks that acted when leadership was lost, and end the program before others may act if one goes on."""
         left = leadership.spare()
         if acting:
             await asyncio.wait(acting, timeout=left / 2)
         if not leadership.is_open:
-            # What was started by what was on its way out. In another term it may act.
+            # Tasks that were started during the cancellations. In a new term they would be allowed.
             acting |= self._hooks.acting()
         survivors = [name for task, name in acting.items() if not task.done()]
         if not survivors:

@@ -84,7 +84,7 @@ class HandlersController:
             stops.push_async_callback(self.reconciler.background.stop)
 
     def acting(self) -> dict[asyncio.Task[Any], str]:
-        """The tasks in which handlers run now, and those that handlers have started, and how people know them."""
+        """The tasks in which handlers run now, and those that handlers have started, and what the log calls them."""
         return {**self.reconciler.running, **born_in_handlers(self._indices)}
 
     def _turned(self, turn: Turn) -> None:

@@ -55,12 +55,12 @@ class Candidacy:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether nobody has said if there is to be an election."""
+        """Whether the settings do not say if there is an election."""
         return self.settings.leadership.elect is None
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is to be an election: as the settings say, else inside a cluster."""
+        """Whether there is an election: as the settings say; if they do not, in a cluster only."""
         asked = self.settings.leadership.elect
         return self._in_cluster if asked is None else asked
 
@@ -79,7 +79,7 @@ class Candidacy:
         return (await client.access()).default_namespace or FALLBACK_NAMESPACE
 
     async def name(self, client: Client) -> str:
-        """What the Lease is called: the same for all replicas and all versions of an operator, and for no other operator.
+        """The name of the Lease: the same for all replicas and all versions of an operator, and for no other operator.
 
         Raises AccessError when it cannot be worked out.
         """
@@ -100,7 +100,7 @@ class Candidacy:
             answer = (await client.create(REVIEWS, review)).body()
         except APIError as exc:
             raise AccessError(
-                f"The lease for the election cannot be named, since the server does not tell who we are ({exc}). Name it: "
+                f"The lease for the election cannot be named, since the server does not tell this operator's user ({exc}). Name it: "
                 "--lease-name, or lease_name= of operator()."
             ) from exc
         return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "anonymous")
@@ -109,7 +109,7 @@ class Candidacy:
 async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Leadership | None:
     """Make the leadership of an operator, not started yet; None where there is no election.
 
-    Raises AccessError when an election was asked for and the rights for it are missing. When nobody has asked, a line in the
+    Raises AccessError when an election was asked for and the rights for it are missing. When the settings do not say, a line in the
     log names what is missing, and the operator acts without an election, as Kopf would, until the rights are there.
     """
     if not candidacy.is_wanted:
@@ -142,12 +142,12 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
 
 
 async def _may(rights: Rights, verb: str, namespace: str, name: str, *, unanswered: bool = True) -> bool:
-    # What is not there yet has no name: the right to create cannot be limited to one, the others can.
+    # The right to create cannot be limited to a name; the others can.
     return await rights.have(verb, LEASES, namespace, name=None if verb == "create" else name, unanswered=unanswered)
 
 
 async def _may_join(client: Client, namespace: str, name: str) -> bool:
-    """Whether the rights for the election are there by now, for sure: who joins does nothing until the lease is held."""
+    """Whether the rights for the election are certainly there: a process that joins does nothing until it holds the lease."""
     rights = Rights(client)
     for verb in VERBS:
         if not await _may(rights, verb, namespace, name, unanswered=False):
@@ -213,7 +213,7 @@ def lease_name(user: str, files: Iterable[str]) -> str:
 
 
 def _subject(token: str) -> str | None:
-    """Whom a service account's token is for, as it says itself."""
+    """The subject of a service account's token, unverified."""
     parts = token.strip().split(".")
     try:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)

@@ -1,4 +1,4 @@
-"""Know which namespaces the patterns mean, as namespaces come and go."""
+"""Which namespaces match the patterns, as namespaces come and go."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ ASK_AGAIN = (40.0, 60.0)
 
 
 class Namespaces:
-    """The namespaces that are served now: those named outright, whether they exist or not, and those that a pattern means.
+    """The namespaces that are served now: those named outright, whether they exist or not, and those that match a pattern.
 
     Nothing is asked of the server when all of them are named outright. With patterns the namespaces are listed and watched; while
     that is not allowed, or not wanted (`settings.scanning.disabled`), only the names are served. A namespace under deletion is
@@ -49,7 +49,7 @@ class Namespaces:
         return self._exact | self._found
 
     async def start(self, changed: Callable[[], Awaitable[None]], *, scan: bool = True) -> None:
-        """Learn which there are; then call back after each change, until stopped."""
+        """List the namespaces; then call `changed` after each change, until stopped."""
         if len(self._exact) == len(self._patterns):
             return
         if not scan or not await self._rights.have_all(("list", "watch"), NAMESPACES):

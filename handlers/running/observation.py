@@ -1,4 +1,4 @@
-"""Serve the resources that handlers are declared for, where they are to be served, as both begin and cease to be there."""
+"""Watch the resources that handlers are declared for, in the namespaces that are served, as both come and go."""
 
 import asyncio
 import logging
@@ -88,7 +88,7 @@ class _Relisted:
 
 @dataclass(slots=True)
 class Observation:
-    """Keeps an informer for each resource and place that handlers are for, and connects it with the controller."""
+    """Keeps an informer for each resource and namespace that handlers are for, and connects it with the controller."""
 
     registry: OperatorRegistry
     cluster: Cluster
@@ -150,7 +150,7 @@ class Observation:
         return self._lacking
 
     async def scan(self) -> None:
-        """Ask the server what it has, and begin and cease to serve accordingly."""
+        """Ask the server which resources it has, and start and stop watches accordingly."""
         resources = await self.discovery.resources(self._groups())
         scanned, self.scanned = self.scanned, asyncio.Event()
         scanned.set()
@@ -164,8 +164,8 @@ class Observation:
             if text not in self._warned:
                 logger.warning("%s", text)
         self._warned = frozenset(warnings)
-        # A group that could not be asked is not a group that is gone, nor is a kind that is defined: a server that has just
-        # been started tells of its own groups first.
+        # Resources of a group that could not be asked are kept, and so are those with a definition: a server that has just
+        # started lists its own groups first.
         missing = {place[0] for place in self._served} - set(resources)
         unknown = {resource for resource in missing if self._is_unknown(resource) or self._is_defined(resource)}
         self._found = found.watched | unknown
@@ -175,7 +175,7 @@ class Observation:
         await self._apply()
 
     async def _apply(self) -> None:
-        """Begin and cease to serve resources as the cluster has them now, in the namespaces that there are now."""
+        """Start and stop watches for the resources and namespaces that there are now."""
         async with self._applying:
             if self.peering is not None:
                 # First, so that nothing is handled before the peers are known.
@@ -283,18 +283,18 @@ class Observation:
 
     async def _rescan_on_change(self) -> None:
         while True:
-            # Of what could not be asked, such as an aggregated API, no definition tells when it is back.
+            # No definition says when a group that could not be asked, such as an aggregated API, is back.
             if not await self._changes_within(UNTOLD[1] if self.discovery.failures else None):
                 await self._scan_again()
                 continue
-            # The whole series after each change: whether discovery shows it already cannot be seen from its answer.
+            # The whole series runs after each change: an answer of discovery does not say whether it includes the change.
             left = deque(RESCANS)
             while left:
                 if self._changed.is_set():
                     self._changed.clear()
                     left = deque(RESCANS)
                 if not await self._changes_within(left[0]) and (await self._scan_again() or len(left) > 1):
-                    # What could not be asked is asked until it can be.
+                    # A scan that failed is repeated until it succeeds.
                     left.popleft()
 
     async def _rescan_untold(self) -> None:
@@ -313,7 +313,7 @@ class Observation:
             return False
 
     async def _scan_again(self) -> bool:
-        """Whether the server could be asked. Whatever goes wrong, kinds that come later are to be served."""
+        """Scan, and return whether the server answered. No error ends the rescans."""
         try:
             await self.scan()
         except Exception as exc:

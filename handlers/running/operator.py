@@ -45,15 +45,17 @@ from .controller import NAME, HandlersController
 from .declared import Controllers, components, declared
 from .diagnostics import show_declared, show_handlers
 from .election import Candidacy, candidate, peers_of
-from .flags import Flag, raise_flag, wait_flag
 from .observation import Cluster
 from .options import (
+    Flag,
     OperatorOptions,
     check_options,
     client_settings,
     informer_settings,
+    raise_flag,
     served_namespaces,
     settings_with,
+    wait_flag,
 )
 
 __all__ = ["OperatorOptions", "operator", "run", "run_tasks", "spawn_tasks"]
@@ -183,7 +185,7 @@ class _Operator:
                 counting(self._statistics),
                 stopping_on_signals(stop.set, lambda: self._settings.process.ultimate_exiting_timeout),
             ):
-                async with _heeding(self._options.get("stop_flag"), stop, self._manager):
+                async with _stopping_on_flag(self._options.get("stop_flag"), stop, self._manager):
                     await self._manager.run(stop)
         except StopError as error:
             if len(error.exceptions) > 1:
@@ -292,15 +294,13 @@ class _Operator:
 
 
 @asynccontextmanager
-async def _heeding(flag: Flag | None, stop: asyncio.Event, manager: Manager) -> AsyncIterator[None]:
-    """While inside, a stop flag that is raised asks for the stop; one that is a future with an exception is a failure."""
-    waiting = asyncio.create_task(wait_flag(flag), name="stop flag")
+async def _stopping_on_flag(flag: Flag | None, stop: asyncio.Event, manager: Manager) -> AsyncIterator[None]:
+    """While inside, a raised stop flag sets `stop`; an exception of a flag that is a future is a failure of the program."""
 
-    async def listen() -> None:
-        await asyncio.wait({waiting})
+    def raised(waiting: asyncio.Task[Any]) -> None:
         if waiting.cancelled():
             logger.info("Stop-flag is cancelled. Operator is stopping.")
-        elif isinstance(error := waiting.exception(), Exception):
+        elif (error := waiting.exception()) is not None:
             manager.fail("stop flag", error)
         else:
             value = waiting.result()
@@ -308,17 +308,18 @@ async def _heeding(flag: Flag | None, stop: asyncio.Event, manager: Manager) -> 
             logger.info("Stop-flag is %s. Operator is stopping.", text)
         stop.set()
 
-    listening = asyncio.create_task(listen(), name="the operator's stop flag")
+    waiting = asyncio.create_task(wait_flag(flag), name="the operator's stop flag")
+    waiting.add_done_callback(raised)
     try:
         yield
     finally:
-        listening.cancel()
+        waiting.remove_done_callback(raised)
         waiting.cancel()
-        await asyncio.gather(listening, waiting, return_exceptions=True)
+        await asyncio.gather(waiting, return_exceptions=True)
 
 
 async def _greet(client: Client) -> None:
-    """Ask for the server's version: once, so that a server that is not there, or refuses the credentials, is told of at once."""
+    """Ask once for the server's version, so that a missing server or refused credentials are reported at once."""
     try:
         await client.request("GET", "/version", retry=False, timeout=FIRST_ANSWER_SECONDS)
     except (Forbidden, MethodNotAllowed, TooManyRequests):
@@ -334,7 +335,7 @@ async def _greet(client: Client) -> None:
 
 
 async def _serves(client: Client) -> bool:
-    """Whether a server that knows no version has resources: servers of tests, and gateways that let nothing else through, are like that."""
+    """Whether a server without a version serves resources, as servers of tests and narrow gateways do."""
     try:
         await client.request("GET", "/apis")
     except NotFound:

@@ -1,5 +1,8 @@
 """The options of `operator`, checked before anything is begun; what they and the settings say to the client and the informers."""
 
+import asyncio
+import concurrent.futures
+import threading
 import warnings
 from collections.abc import Callable, Collection
 from typing import Any, TypedDict
@@ -12,7 +15,60 @@ from ..declaration.registry import OperatorRegistry
 from ..declaration.survey import Survey
 from ..environment.environment import Lifecycle
 from ..settings import OperatorSettings
-from .flags import Flag, check_flag
+
+Flag = asyncio.Event | threading.Event | asyncio.Future[Any] | concurrent.futures.Future[Any]
+
+POLLING = 0.1
+
+
+async def wait_flag(flag: Flag | None) -> Any:
+    """Wait until the flag is raised; gives a future's result, and True for an event. None is never raised.
+
+    Raises TypeError for a flag of another kind. A thread's event is looked at every tenth of a second: it cannot wake a loop.
+    """
+    match flag:
+        case None:
+            return await asyncio.get_running_loop().create_future()
+        case asyncio.Event():
+            return await flag.wait()
+        case asyncio.Future():
+            return await asyncio.shield(flag)
+        case concurrent.futures.Future():
+            return await asyncio.shield(asyncio.wrap_future(flag))
+        case threading.Event():
+            while not flag.is_set():  # noqa: ASYNC110 - a thread's event has no way to wake a loop
+                await asyncio.sleep(POLLING)
+            return True
+        case _:
+            raise TypeError(_unsupported(flag))
+
+
+def raise_flag(flag: Flag | None) -> None:
+    """Raise the flag from the loop's thread; one that is raised already stays so. Raises TypeError for other kinds."""
+    match flag:
+        case None:
+            return
+        case asyncio.Event() | threading.Event():
+            flag.set()
+        case asyncio.Future() | concurrent.futures.Future():
+            if not flag.done():
+                flag.set_result(None)
+        case _:
+            raise TypeError(_unsupported(flag))
+
+
+def check_flag(flag: object) -> None:
+    """Raise TypeError for what is neither None nor a flag, before anybody waits for it."""
+    kinds = (asyncio.Event, asyncio.Future, threading.Event, concurrent.futures.Future)
+    if flag is not None and not isinstance(flag, kinds):
+        raise TypeError(_unsupported(flag))
+
+
+def _unsupported(flag: object) -> str:
+    return (
+        f"Unsupported type of a flag: {flag!r}. A flag is an asyncio.Event, an asyncio.Future, a threading.Event or a "
+        f"concurrent.futures.Future; got {type(flag).__name__}."
+    )
 
 
 class OperatorOptions(TypedDict, total=False):
@@ -33,7 +89,7 @@ class OperatorOptions(TypedDict, total=False):
     peering_name: str | None
     """The peering object by which other operators are known; without it this operator pauses. None: `default`, if there is one."""
     identity: str | None
-    """Who this operator is among its peers, nobody else; None: $POD_ID, else user@host/time/letters."""
+    """This operator among its peers, unique; None: $POD_ID, else user@host/time/letters."""
     clusterwide: bool
     """Serve all namespaces."""
     namespaces: Collection[NamespacePattern]
@@ -62,7 +118,7 @@ class OperatorOptions(TypedDict, total=False):
     http: str | int | None
     """Where metrics and health are shown: `[HOST:]PORT`, `auto` (8080 in a cluster, nowhere else), `off`; None: nowhere."""
     debug_pages: bool | None
-    """Who may see the pages below `/debug`: True: everybody who reaches them; False: nobody; None: clients on this machine."""
+    """For which clients the pages below `/debug` are: True: all; False: none; None: those on this machine."""
     found: Callable[[Survey], None] | None
     """Called once, when it is known for the first time which of what is handled the server has."""
     access: Access | None
@@ -70,7 +126,7 @@ class OperatorOptions(TypedDict, total=False):
 
 
 def check_options(options: OperatorOptions, registry: OperatorRegistry) -> None:
-    """Say at once what would otherwise be missing silently: TypeError, or NotImplementedError. None is as good as not given."""
+    """Refuse unknown options (TypeError) and what is not supported yet (NotImplementedError). None counts as not given."""
     unknown = sorted(
         name for name, value in options.items() if value is not None and name not in OperatorOptions.__annotations__
     )
@@ -91,7 +147,7 @@ def check_options(options: OperatorOptions, registry: OperatorRegistry) -> None:
 def served_namespaces(options: OperatorOptions) -> frozenset[NamespacePattern] | None:
     """The namespaces to be served; None: all. Raises TypeError for contradictions; warns where nothing is said.
 
-    To be called by who was called by the user's code: that is where the warnings point to.
+    The warnings point to the user's code, four calls above.
     """
     namespaces = list(options.get("namespaces") or ())
     clusterwide = bool(options.get("clusterwide"))

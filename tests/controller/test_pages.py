@@ -166,7 +166,9 @@ async def test_a_port_that_is_taken_is_named() -> None:
 
 
 async def test_an_address_of_nobody_is_named() -> None:
-    with pytest.raises(AddressError, match=r"Nobody can listen at 192\.0\.2\.1:0: .*Choose an address of this machine"):
+    with pytest.raises(
+        AddressError, match=r"This process cannot listen at 192\.0\.2\.1:0: .*Choose an address of this machine"
+    ):
         await HTTPServer("192.0.2.1", 0).start()
 
 
