@@ -29,11 +29,11 @@ THROTTLED = MetricFamily(
     "ctl_client_throttled_total", "Requests that waited for the client-side rate limit.", "counter"
 )
 THROTTLED_SECONDS = MetricFamily(
-    "ctl_client_throttled_seconds_total", "For how long requests waited for the client-side rate limit.", "counter"
+    "ctl_client_throttled_seconds_total", "Seconds for which requests waited for the client-side rate limit.", "counter"
 )
-LOST = MetricFamily("ctl_client_lost_answers_total", "Requests that were sent and never answered.", "counter")
+LOST = MetricFamily("ctl_client_lost_answers_total", "Requests that were sent and got no answer.", "counter")
 REFUSALS = MetricFamily("ctl_client_refusals_total", "Answers 401: refused credentials.", "counter")
-RECEIVED = MetricFamily("ctl_client_received_bytes_total", "What the server sent, in bytes.", "counter")
+RECEIVED = MetricFamily("ctl_client_received_bytes_total", "Bytes that the server sent.", "counter")
 FAMILIES = (REQUESTS, DURATION, RETRIES, THROTTLED, THROTTLED_SECONDS, LOST, REFUSALS, RECEIVED)
 
 BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
@@ -61,7 +61,7 @@ class ClientMetrics:
     """Requests that waited for the client-side rate limit."""
     throttled_seconds: float = 0.0
     lost_answers: int = 0
-    """Requests that were sent and never answered."""
+    """Requests that were sent and got no answer."""
     refusals: int = 0
     """Answers 401."""
     bytes_received: int = 0

@@ -24,9 +24,7 @@ from .metrics import MetricFamily, Sample
 
 _logger = logging.getLogger("ctl.loop")
 
-LAG = MetricFamily(
-    "ctl_loop_lag_seconds", "The longest delay of a timer of the event loop in the last 30 seconds.", "gauge"
-)
+LAG = MetricFamily("ctl_loop_lag_seconds", "The longest delay of the event loop in the last 30 seconds.", "gauge")
 BLOCKS = MetricFamily(
     "ctl_loop_blocks_total",
     "How often the event loop did not turn for longer than the limit, by the handler, or the controller of the reconciler, that blocked it; "
@@ -35,7 +33,7 @@ BLOCKS = MetricFamily(
     ("handler",),
 )
 BLOCKED = MetricFamily(
-    "ctl_loop_blocked_seconds_total", "For how long the event loop was blocked in all.", "counter", ("handler",)
+    "ctl_loop_blocked_seconds_total", "Seconds for which the event loop was blocked, in total.", "counter", ("handler",)
 )
 FAMILIES = (LAG, BLOCKS, BLOCKED)
 

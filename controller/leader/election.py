@@ -46,7 +46,7 @@ SLOW_PATH = MetricFamily(
 )
 SECONDS_LEFT = MetricFamily(
     "ctl_leadership_seconds_left",
-    "For how many seconds this process may act without another renewal of the lease; 0 while it does not lead.",
+    "Seconds for which this process may act without another renewal of the lease; 0 while it does not lead.",
     "gauge",
     ("name",),
 )

@@ -18,7 +18,7 @@ BUSY = MetricFamily("ctl_pool_busy_threads", "Threads in which a handler's funct
 QUEUED = MetricFamily("ctl_pool_queued_calls", "Calls of handlers that wait for a thread.", "gauge", ("pool",))
 SATURATION = MetricFamily(
     "ctl_pool_saturation_ratio",
-    "Running and waiting calls for each thread of the pool: from 1 on, the next call has to wait.",
+    "Running and waiting calls per thread of the pool: from 1 on, the next call waits.",
     "gauge",
     ("pool",),
 )

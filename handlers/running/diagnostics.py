@@ -23,21 +23,21 @@ from ..execution.progression import Progress, from_record
 from .declared import Controllers
 from .observation import Observation
 
-DAEMONS = MetricFamily("ctl_daemons", "Daemons that run, or will after their delay.", "gauge")
-TIMERS = MetricFamily("ctl_timers", "Timers, in a call or between two.", "gauge")
+DAEMONS = MetricFamily("ctl_daemons", "Daemons that run, or wait for their initial delay.", "gauge")
+TIMERS = MetricFamily("ctl_timers", "Timers, running or waiting.", "gauge")
 COLLAPSED = MetricFamily(
     "ctl_raw_events_collapsed_total",
-    "Raw events that no handler saw, because a later one of the same object came before too many were shown.",
+    "Raw events that were dropped because later ones of the same object came faster than handlers took them.",
     "counter",
 )
-PAUSED = MetricFamily("ctl_peering_paused", "1 while this operator does nothing because of a peer.", "gauge")
+PAUSED = MetricFamily("ctl_peering_paused", "1 while this operator is paused by a peer.", "gauge")
 UNSERVED = MetricFamily(
     "ctl_unserved_resources",
-    "1 for each resource that handlers or a controller are declared for and that is not served to them.",
+    "1 for each resource that handlers or a controller are declared for and that is not served.",
     "gauge",
     ("resource", "reason"),
 )
-BLOCKERS = MetricFamily("ctl_peering_blockers", "Peers because of which this operator does nothing.", "gauge")
+BLOCKERS = MetricFamily("ctl_peering_blockers", "Peers that pause this operator.", "gauge")
 
 EXAMPLE = "kopfexamples.kopf.dev/default/my-object"
 """A key as it is asked for."""
