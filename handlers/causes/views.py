@@ -170,7 +170,7 @@ class _Stanza(View[V]):
 
     def __init__(self, body: "Mapping[str, Any] | _Source") -> None:
         """Show a stanza of the body; the argument is the whole body, not the stanza."""
-        self._source = body if type(body) is _Source else _source_of(body)
+        self._source = body if isinstance(body, _Source) else _source_of(body)
 
     @property
     def _data(self) -> dict[str, V]:
@@ -227,7 +227,7 @@ class Meta(_Stanza[Any]):
 
     def __init__(self, body: Mapping[str, Any] | _Source) -> None:
         """Show the metadata of the body; the argument is the whole body, not the metadata."""
-        self._source = body if type(body) is _Source else _source_of(body)
+        self._source = body if isinstance(body, _Source) else _source_of(body)
         self._labels: LabelsView | None = None
         self._annotations: AnnotationsView | None = None
 
@@ -345,10 +345,6 @@ class Body(View[Any]):
             status = self._status = new(Status)
             status._source = source
         return meta, labels, annotations, spec, status
-
-    def _replace_with(self, raw: dict[str, Any]) -> None:
-        """Show another version of the object from now on, in this view and in all that were taken from it."""
-        self._source.raw, self._source.later = raw, None
 
     def _lay_over_later(self, make: Callable[[], Mapping[str, Any]], stanzas: frozenset[str] | None) -> None:
         """Lay a merge patch over it when one of these stanzas is looked at; None: any of them. It is made then."""

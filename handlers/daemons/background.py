@@ -24,6 +24,7 @@ from ..environment.environment import CachedObject, Environment
 from ..environment.memories import Memory
 from ..loggers import ObjectLogger
 from .daemons import Daemon, ObjectDaemons, Spawned, seconds
+from .live import DecodedBodies, LiveBody
 from .stoppers import DaemonStoppingReason
 from .termination import Termination
 from .timers import Timer, Timers
@@ -42,6 +43,7 @@ class Background:
         self._env = env
         self._ask_for = wake
         self._objects: dict[str, ObjectDaemons] = {}
+        self._bodies = DecodedBodies()
         self._tasks = Tasks("background")
         self._timers = Timers(self._tasks, self._ended)
         self._termination = Termination(env.settings, self._tasks, self._wake)
@@ -83,7 +85,7 @@ class Background:
         if known is None:
             if not wanted and not lurking:
                 return None
-            known = self._objects[obj.identity] = ObjectDaemons(obj, place, cause.memo)
+            known = self._objects[obj.identity] = ObjectDaemons(obj, place, cause.memo, self._bodies)
         known.place = place
         self._notice(known, obj, specs)
         leaving = [one for one in known.spawned.values() if one.spec.id not in ids and not _is_dormant(one)]
@@ -283,7 +285,7 @@ class Background:
     # Observing an object.
 
     def _cause(self, obj: Object, resource: Resource, memory: Memory) -> SpawningCause:
-        body = Body(obj.body())
+        body = LiveBody(obj, self._bodies)  # most filters look at its labels at the most
         return SpawningCause(
             logger=ObjectLogger(body=body, settings=self._env.settings),
             memo=self._env.memories.memo(obj.identity, self._env.memo),

@@ -14,7 +14,6 @@ from ...controller.api.writes import KeepsChanging
 from ...runtime import clock
 from ..causes.causes import DaemonCause
 from ..causes.patch import Patch, PatchFn
-from ..causes.views import Body
 from ..declaration.specs import DaemonSpec, HandlerId, SpawningSpec
 from ..environment.environment import CachedObject, Environment
 from ..execution.attempts import Call, attempt
@@ -25,6 +24,7 @@ from ..execution.results import deliver
 from ..loggers import ObjectLogger
 from ..patching.writer import Writer, is_refused_for_good
 from ..settings import OperatorSettings
+from .live import DecodedBodies, LiveBody
 from .stoppers import Stopper
 
 _objects = logging.getLogger("kopf.objects")
@@ -51,17 +51,18 @@ class ObjectDaemons:
     of its daemons need not wake it.
     """
 
-    __slots__ = ("changed", "exited", "mark", "memo", "obj", "observed", "place", "shown", "spawned")
+    __slots__ = ("bodies", "changed", "exited", "mark", "memo", "obj", "observed", "place", "shown", "spawned")
 
-    def __init__(self, obj: Object, place: CachedObject, memo: Any) -> None:
+    def __init__(self, obj: Object, place: CachedObject, memo: Any, bodies: DecodedBodies) -> None:
         self.obj = obj
+        self.bodies = bodies
         self.place = place
         self.memo = memo
         self.exited: set[HandlerId] = set()
         self.spawned: dict[HandlerId, Spawned[Any]] = {}
         self.mark: object = None
         self.changed = asyncio.get_running_loop().time()
-        self.shown: list[Body] = []
+        self.shown: list[LiveBody] = []
         self.observed = False
 
     @property
@@ -84,8 +85,7 @@ class ObjectDaemons:
             return
         self.obj = obj
         for body in self.shown:
-            # Each has a decoded copy of its own, so that a mutation reaches no other handler.
-            body._replace_with(obj.body())
+            body.show(obj)
 
 
 class Spawned(Generic[SpecT]):
@@ -138,7 +138,7 @@ class Spawned(Generic[SpecT]):
 
     def cause(self, obj: Object) -> DaemonCause:
         """The cause of a call for a version of the object. Its patch begins with the functions left by the last call."""
-        body = Body(obj.body())
+        body = LiveBody(obj, self.owner.bodies)
         return DaemonCause(
             logger=ObjectLogger(body=body, settings=self.env.settings),
             memo=self.owner.memo,
@@ -173,6 +173,7 @@ class Spawned(Generic[SpecT]):
         writes = PossibleWrites()
         call = Call(self.spec, cause, progress, extra={"stopped": checker}, executor=executor, writes=writes)
         shown, shown_body = self.owner.shown, cause.body
+        assert isinstance(shown_body, LiveBody)  # by `cause`
         shown.append(shown_body)
         try:
             outcome = await attempt(call, self.env.settings)

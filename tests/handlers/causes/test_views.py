@@ -2,7 +2,6 @@ import copy
 import gc
 import json
 import pickle
-import threading
 import weakref
 from typing import Any
 
@@ -129,13 +128,6 @@ def test_views_of_a_stanza_can_be_made_from_a_body() -> None:
     assert Body(Body(raw_body())) == raw_body()
 
 
-def test_all_views_follow_the_body() -> None:
-    body = Body(raw_body())
-    spec, labels, meta = body.spec, body.meta.labels, body.meta
-    body._replace_with({"metadata": {"name": "m", "labels": {"l": "2"}}, "spec": {"x": 2}})
-    assert [spec, labels, meta.name, body.status] == [{"x": 2}, {"l": "2"}, "m", {}]
-
-
 def test_a_body_is_freed_with_its_last_reference() -> None:
     class Raw(dict[str, Any]):
         pass
@@ -153,26 +145,3 @@ def test_a_body_is_freed_with_its_last_reference() -> None:
         assert alive() is None
     finally:
         gc.enable()
-
-
-def test_views_can_be_read_while_the_body_is_exchanged() -> None:
-    versions = [{"spec": {str(key): number for key in range(20)}} for number in range(2)]
-    body, errors, stop = Body(versions[0]), list[object](), threading.Event()
-
-    def read() -> None:
-        try:
-            while not stop.is_set():
-                values = set(body.spec.values())
-                assert len(values) == 1
-        except Exception as exc:
-            errors.append(exc)
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for number in range(2000):
-        body._replace_with(versions[number % 2])
-    stop.set()
-    for reader in readers:
-        reader.join(timeout=10)
-    assert not errors
