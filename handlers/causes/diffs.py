@@ -1,6 +1,6 @@
-"""Diffs tell what differs between two states of an object, key by key.
+"""Diffs: the differences between two states of an object, key by key.
 
-None is the absence of a value, as it is for the API: `{}` and `{"a": None}` do not differ. Mappings are compared key by
+None means the absence of a value, as for the API: `{}` and `{"a": None}` do not differ. Mappings are compared key by
 key; lists and all other values as a whole, by Python's equality.
 """
 
@@ -12,7 +12,7 @@ from .fields import FieldPath, resolve
 
 
 class DiffOperation(enum.StrEnum):
-    """What happened to a value."""
+    """How a value has changed."""
 
     ADD = "add"
     CHANGE = "change"
@@ -23,7 +23,7 @@ class DiffOperation(enum.StrEnum):
 
 
 class DiffItem(NamedTuple):
-    """One difference: at which field, from which value to which. None: there was, or is, no value.
+    """One difference: its field, the old value and the new one. None: there was, or is, no value.
 
     Equal to a tuple or list of the same four.
     """
@@ -40,7 +40,7 @@ class DiffItem(NamedTuple):
         return tuple(self) == tuple(other) if isinstance(other, (list, tuple)) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
-        # A tuple has one of its own, which Python would ask.
+        # Without it, Python would use the tuple's.
         return not self == other
 
     def __hash__(self) -> int:
@@ -55,7 +55,7 @@ class DiffItem(NamedTuple):
 class Diff(Sequence[DiffItem]):
     """An immutable sequence of differences, equal to a list or tuple of the same items. Empty when nothing differs.
 
-    At one level, what was added comes first, then what was removed, then what changed, each in the order of the keys.
+    At one level, additions come first, then removals, then changes, each in the order of the keys.
     """
 
     __slots__ = ("_items",)
@@ -98,22 +98,22 @@ EMPTY = Diff()
 
 
 def diff(a: Any, b: Any, path: FieldPath = ()) -> Diff:
-    """What differs from `a` to `b`; the fields of the items start with `path`."""
+    """The differences from `a` to `b`; the fields of the items start with `path`."""
     if a is b or a == b:
         return EMPTY
     return Diff(_differences(a, b, path))
 
 
 def unfulfilled(patch: Mapping[str, Any], found: Mapping[str, Any]) -> Diff:
-    """What a merge patch asked for and an object does not have: from the value that was asked for to the one that is there.
+    """The differences between the values of a merge patch and those of an object: from the patch to the object.
 
-    Metadata that the server keeps in a form of its own is not looked at: annotations, labels and finalizers that are empty.
+    Empty annotations, labels and finalizers are left out: the server drops them.
     """
     return Diff(_unfulfilled(patch, found, ()))
 
 
 def reduce(d: Diff, path: FieldPath) -> Diff:
-    """What differs at a field and under it; the fields of the items are relative to it."""
+    """The differences at a field and in it; the fields of the items are relative to it."""
     return Diff(_reduced(d, path)) if path else d
 
 

@@ -1,4 +1,4 @@
-"""Fields are paths of keys through nested mappings; lists are never entered."""
+"""Paths of fields: keys of nested mappings; lists are not entered."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 from .views import Body
 
 FieldPath: TypeAlias = tuple[str, ...]
-"""Where in an object a value is, as keys of nested mappings; the empty path is the whole object."""
+"""The keys of nested mappings that lead to a value; the empty path is the whole object."""
 
 FieldSpec: TypeAlias = str | tuple[str, ...] | list[str] | None
 """A field as users write it: keys joined by dots, or a list or tuple of keys (then keys may contain dots)."""
 
 
 def parse_field(spec: FieldSpec) -> FieldPath:
-    """Read a field as users write it; None is the whole object. Raises ValueError for anything else."""
+    """The path of a field as users write it; None is the whole object. Raises ValueError for anything else."""
     if spec is None:
         return ()
     if isinstance(spec, str):
@@ -27,8 +27,8 @@ def parse_field(spec: FieldSpec) -> FieldPath:
 
 
 def resolve(value: Any, path: FieldPath, default: Any = None) -> Any:
-    """The value at a path, or the default when a key is absent or something on the way is no mapping."""
-    # What is a dict mostly is asked for first: whether something is a Mapping is a slow question, and views are slow to look into.
+    """The value at a path, or the default when a key is absent or a value on the way is no mapping."""
+    # Dicts first: isinstance(..., Mapping) is slow, and so are look-ups in views.
     if type(value) is Body:
         value = value._data
     for key in path:
@@ -39,7 +39,7 @@ def resolve(value: Any, path: FieldPath, default: Any = None) -> Any:
 
 
 def ensure(target: dict[str, Any], path: FieldPath, value: Any) -> None:
-    """Set the value at a path; mappings on the way are made where they are absent, and replace what is no dict.
+    """Set the value at a path; mappings on the way are made where there are none, also in place of other values.
 
     Raises ValueError for the empty path.
     """
@@ -54,7 +54,7 @@ def ensure(target: dict[str, Any], path: FieldPath, value: Any) -> None:
 
 
 def remove(target: dict[str, Any], path: FieldPath) -> None:
-    """Delete the value at a path, and every mapping on the way that is empty then; nothing else on the way is touched."""
+    """Delete the value at a path, and the mappings on the way that are empty then."""
     if len(path) == 1:
         target.pop(path[0], None)
     elif path:

@@ -1,7 +1,7 @@
-"""A patch gathers what handlers want changed on their object.
+"""A patch gathers the changes that handlers want on their object.
 
 It is a dict in the form of a merge patch (RFC 7386: mappings merge, None deletes, anything else replaces), with functions
-beside it for changes that a merge cannot say, such as those inside of lists.
+for changes that a merge patch cannot express, such as those in lists.
 """
 
 import math
@@ -17,7 +17,7 @@ PatchFn: TypeAlias = Callable[[dict[str, Any]], None]
 
 
 class PatchView(MutableMapping[str, Any]):
-    """One mapping inside of a patch; it comes into being in the patch when a key is set in it."""
+    """One mapping in a patch; the patch gets it when a key is set in it."""
 
     __slots__ = ("__weakref__", "_patch", "_path")
 
@@ -62,7 +62,7 @@ class PatchView(MutableMapping[str, Any]):
 
 
 class MetaPatch(PatchView):
-    """The metadata inside of a patch."""
+    """The metadata in a patch."""
 
     __slots__ = ()
 
@@ -81,10 +81,10 @@ _ViewT = TypeVar("_ViewT", bound=PatchView)
 
 
 class Patch(dict[str, Any]):
-    """What is to be changed: the merge patch itself, and functions (`fns`) that are applied after it, in order.
+    """The wanted changes: the merge patch itself, and functions (`fns`) that are applied after it, in order.
 
-    True when there is anything to change. Equality looks at the merge patch only. A patch made of another one has its
-    functions too, before those that it is given. Each view of it is one object for as long as somebody has it.
+    True when there is anything to change. Equality compares the merge patch only. A patch made of another one begins with
+    the functions of that one. Each view of a patch is one object while it is referred to.
     """
 
     __slots__ = ("_reference", "_views", "fns")
@@ -99,12 +99,12 @@ class Patch(dict[str, Any]):
         """Start with a merge patch, the object that is patched (for `as_json_patch`), and functions."""
         super().__init__(src or {})
         self._reference = body
-        # Most patches are never looked into. A view holds the patch, and not the other way round: both go when nobody has them.
+        # Made at the first use. Views refer to the patch; the patch refers to them weakly, so that no cycle keeps both.
         self._views: dict[tuple[str, ...], ref[Any]] | None = None
         self.fns: list[PatchFn] = [*(src.fns if isinstance(src, Patch) else ()), *fns]
 
     def let_go(self, body: Mapping[str, Any]) -> None:
-        """Be for what is left of the object, if it was for one."""
+        """Take what is left of the object as the reference of `as_json_patch`, if there was one."""
         if self._reference is not None:
             self._reference = body
 
@@ -137,7 +137,7 @@ class Patch(dict[str, Any]):
         return self._view(PatchView, ("status",))
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        # The views are of this patch: a copy makes its own.
+        # A copy makes its own views.
         return None, {"_reference": self._reference, "_views": None, "fns": self.fns}
 
     def _view(self, cls: type[_ViewT], path: tuple[str, ...]) -> _ViewT:
@@ -151,16 +151,16 @@ class Patch(dict[str, Any]):
         return view
 
     def clear(self) -> None:
-        """Forget all changes, the functions too."""
+        """Forget all changes, and the functions."""
         super().clear()
         self.fns.clear()
 
     def as_json_patch(self, body: Mapping[str, Any] | None = None) -> list[Operation]:
         """The same change as a JSON patch (RFC 6902) of a body: the merge patch first, then the functions.
 
-        Without a body that of the constructor is the reference; ValueError when there is none and the patch is not
-        empty. Never contains `move` or `copy`, so that each operation concerns the stanza of its path only. What the
-        functions raise passes through.
+        Without a body, that of the constructor is the reference; ValueError when there is none and the patch is not
+        empty. Never contains `move` or `copy`, so that each operation concerns the stanza of its path only. Errors of the
+        functions pass through.
         """
         if not self:
             return []
@@ -176,8 +176,8 @@ class Patch(dict[str, Any]):
 def lay_over(raw: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """A body as it will be once the patch is applied, its functions included; neither argument is changed.
 
-    Stanzas that are in the patch only because something was set and deleted in them are not made. What the functions
-    raise passes through.
+    Stanzas that are in the patch only because a key was set and deleted in them are not made. Errors of the functions pass
+    through.
     """
     changes = {key: value for key, value in patch.items() if value != {} or key not in _AUTOMATIC}
     metadata = changes.get("metadata")
@@ -192,9 +192,9 @@ def lay_over(raw: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
 
 
 def compose(target: Patch, later: Mapping[str, Any]) -> None:
-    """Merge a later patch into a patch, as if both had been gathered in one: mappings merge, else the later wins.
+    """Merge a later patch into a patch: mappings merge, otherwise the later value wins.
 
-    The functions of the later one come after those of the target. The later patch is neither changed nor shared.
+    The functions of the later one are added at the end. The later patch is neither changed nor shared.
     """
     _merge(target, later)
     target.fns.extend(getattr(later, "fns", ()))
@@ -214,7 +214,7 @@ def _merge(target: dict[str, Any], later: Mapping[str, Any]) -> None:
 
 
 class Unwritable(TypeError):
-    """A value in a patch that JSON has no form for; `path` is where it was (`status.progress.0`), `found` what it is."""
+    """A value in a patch that JSON cannot represent. `path` is its place (`status.progress.0`), `found` a description."""
 
     def __init__(self, path: str, found: str) -> None:
         super().__init__(
@@ -226,10 +226,10 @@ class Unwritable(TypeError):
 
 
 def make_plain(patch: Patch) -> list[Unwritable]:
-    """Bring the merge patch into the form in which the server will give it back: dates become text, sets lists, keys text.
+    """Turn a merge patch into plain JSON values: dates become text, sets become lists, keys become text.
 
-    What has no form is taken out, as little as a merge patch allows: the value of a key, hence a list as a whole. It is given
-    back. Functions of the patch stay as they are.
+    Values that JSON cannot represent are removed and returned; of a list with such a value, the whole list. Functions of the
+    patch stay as they are.
     """
     found: list[Unwritable] = []
     plain = _mapping(patch, "", found)

@@ -1,8 +1,7 @@
 """Views show handlers an object: read-only mappings over one raw body, its stanzas and its metadata.
 
-Views are read-only at the top: they have no way to assign or delete a key, and changes are made by a `Patch`. What they
-hold is plain: nested values are real dicts and lists, owned by whoever decoded the body, and changing those changes only
-this decoded copy. Views are live: when the body is given another content, all its views show it.
+Views have no way to assign or delete a key: changes are made by a `Patch`. Nested values are real dicts and lists; changing
+them changes this decoded copy only. Views are live: when the body shows another version, so do all its views.
 
 A stanza that is absent, or null, looks like `{}`. Views are equal to any mapping with the same content; they are copied,
 pickled, and turned into plain data by `dict()`. They may be read from any thread.
@@ -22,13 +21,13 @@ Labels: TypeAlias = Mapping[str, str]
 Annotations: TypeAlias = Mapping[str, str]
 """The annotations of an object: a live view, empty when there are none."""
 BodyEssence: TypeAlias = dict[str, Any]
-"""What is compared to detect changes: the body without what the system writes."""
-RawEventType: TypeAlias = Literal[None, "ADDED", "MODIFIED", "DELETED", "BOOKMARK"]  # noqa: PYI061 - programs ask what it is made of
+"""The part of a body that is compared to detect changes: without the fields that the system writes."""
+RawEventType: TypeAlias = Literal[None, "ADDED", "MODIFIED", "DELETED", "BOOKMARK"]  # noqa: PYI061 - programs inspect its arguments
 """The type of a watch event; None for an object that was listed."""
 
 
 class RawMeta(TypedDict, total=False):
-    """The metadata as the API has it; the fields that are spoken of most."""
+    """The metadata as in the API; the fields that are used most."""
 
     uid: str
     name: str
@@ -45,7 +44,7 @@ class RawMeta(TypedDict, total=False):
 
 
 class RawBody(TypedDict, total=False):
-    """An object as the API has it; kinds have other stanzas too."""
+    """An object as in the API; kinds have other stanzas too."""
 
     apiVersion: str
     kind: str
@@ -62,7 +61,7 @@ class RawEvent(TypedDict):
 
 
 class ObjectReference(TypedDict, total=False):
-    """How one object names another one. Fields that are unknown, or empty, are absent."""
+    """A reference from one object to another. Fields that are unknown, or empty, are absent."""
 
     apiVersion: str
     kind: str
@@ -86,7 +85,7 @@ _EMPTY: dict[str, Any] = {}
 
 
 class View(Mapping[str, V], Generic[V]):
-    """A read-only mapping over a dict that may be exchanged behind it; each call sees one of them as a whole."""
+    """A read-only mapping over a dict that may be replaced by another one; each call sees one of them as a whole."""
 
     __slots__ = ()
 
@@ -111,15 +110,15 @@ class View(Mapping[str, V], Generic[V]):
         return self._data.get(key, default)
 
     def keys(self) -> KeysView[str]:
-        """The keys of what the view shows now."""
+        """The current keys."""
         return self._data.keys()
 
     def values(self) -> ValuesView[V]:
-        """The values of what the view shows now."""
+        """The current values."""
         return self._data.values()
 
     def items(self) -> ItemsView[str, V]:
-        """The items of what the view shows now."""
+        """The current items."""
         return self._data.items()
 
     def __eq__(self, other: object) -> bool:
@@ -136,10 +135,10 @@ class View(Mapping[str, V], Generic[V]):
 
 
 class _Source(msgspec.Struct, eq=False):
-    """Where all views of one body look: exchanging its content changes what all of them show.
+    """The content of one body, which all its views share.
 
-    Views hold this and not each other, so that a body is freed with its last view, without a garbage collection. `later` makes
-    what is yet to be laid over it, as a merge patch; it is asked when one of the `stanzas` is looked at (None: any of them).
+    Views refer to this and not to each other, so that a body is freed with its last view, without a garbage collection. `later`
+    gives a merge patch that is still to be laid over it; it is called at the first use of one of the `stanzas` (None: of any).
     """
 
     raw: dict[str, Any]
@@ -147,23 +146,23 @@ class _Source(msgspec.Struct, eq=False):
     stanzas: frozenset[str] | None = None
 
     def part(self, key: str) -> dict[str, Any]:
-        """A stanza; empty where there is none."""
+        """A stanza; empty when it is absent."""
         if self.later is not None and (self.stanzas is None or key in self.stanzas):
             self.whole()
         return self.raw.get(key) or _EMPTY
 
     def whole(self) -> dict[str, Any]:
-        """Everything."""
+        """The whole content."""
         if self.later is not None:
             later, self.later = self.later, None
             for key, value in later().items():
-                # The others stay as they are: their nested values may be in use.
+                # Other stanzas stay the same objects: their nested values may be in use.
                 self.raw |= lay_over({key: self.raw[key]} if key in self.raw else {}, {key: value})
         return self.raw
 
 
 class _Stanza(View[V]):
-    """A mapping inside of a body, found anew at each access."""
+    """A mapping in a body, looked up at each access."""
 
     __slots__ = ("_source",)
     _key = ""
@@ -220,7 +219,7 @@ class AnnotationsView(_MetaStanza):
 
 
 class Meta(_Stanza[Any]):
-    """The `metadata` of a body. What is asked for by attribute is None when it is absent, as `namespace` is."""
+    """The `metadata` of a body. Attributes of absent fields are None."""
 
     __slots__ = ("_annotations", "_labels")
     _key = "metadata"
@@ -245,11 +244,11 @@ class Meta(_Stanza[Any]):
             self._annotations = AnnotationsView(self._source)
         return self._annotations
 
-    # `uid` and `name` are typed as always there: of objects that were read from a cluster they are.
+    # `uid` and `name` are typed as never absent: objects that were read from a cluster have both.
 
     @property
     def uid(self) -> str:
-        """What tells the object from its namesakes, earlier and later."""
+        """The uid: it differs from those of earlier and later objects of the name."""
         return self._data.get("uid")  # type: ignore[return-value]
 
     @property
@@ -282,8 +281,8 @@ class Body(View[Any]):
     __slots__ = ("_metadata", "_source", "_spec", "_status")
 
     def __init__(self, raw: Mapping[str, Any] | RawBody) -> None:
-        """Show a decoded object, which is neither copied nor changed; another body's content is shared with it."""
-        # The exact type first: asking whether something is a Mapping is slow, and bodies are made for each event.
+        """Show a decoded object, which is neither copied nor changed; the content of another body is shared."""
+        # The exact type first: isinstance(..., Mapping) is slow, and bodies are made for each event.
         self._source = _Source(cast("dict[str, Any]", raw) if type(raw) is dict else _source_of(raw).whole())
         self._metadata: Meta | None = None
         self._spec: Spec | None = None
@@ -294,7 +293,7 @@ class Body(View[Any]):
         return self._source.whole()
 
     def stub(self) -> "Body":
-        """What the object is known by, and its metadata; the metadata is shared."""
+        """The apiVersion, kind and metadata; the metadata is shared."""
         raw = self._source.raw
         return Body({name: raw[name] for name in _KNOWN_BY if name in raw})
 
@@ -325,7 +324,7 @@ class Body(View[Any]):
         return self._status
 
     def _stanzas(self) -> "tuple[Meta, Labels, Annotations, Spec, Status]":
-        """All views of it, which handlers are given one by one: made here at once, for a third of what the properties would take."""
+        """All views, which are arguments of handlers: made together in a third of the time of the properties."""
         source, new = self._source, object.__new__
         meta, spec, status = self._metadata, self._spec, self._status
         if meta is None:
@@ -347,16 +346,16 @@ class Body(View[Any]):
         return meta, labels, annotations, spec, status
 
     def _lay_over_later(self, make: Callable[[], Mapping[str, Any]], stanzas: frozenset[str] | None) -> None:
-        """Lay a merge patch over it when one of these stanzas is looked at; None: any of them. It is made then."""
+        """Lay a merge patch over it, which is made at the first use of one of these stanzas; None: of any."""
         self._source.later, self._source.stanzas = make, stanzas
 
     def _become(self, other: "Body") -> None:
-        """Show what another body shows, which is not used any more."""
+        """Take over the content of another body, which is not used any more."""
         source, new = self._source, other._source
         source.raw, source.later, source.stanzas = new.raw, new.later, new.stanzas
 
     def _identity(self) -> dict[str, Any]:
-        """The metadata as far as they say which object it is: nothing is laid over it for that."""
+        """The metadata as it is, for the fields that identify the object: nothing is laid over it first."""
         return self._source.raw.get("metadata") or _EMPTY
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """From a decorator's options to a spec in a registry, or to an error at the line of the declaration.
 
-The errors are what a user meets first, so they say what is wrong in the user's words: an option that does not exist, a name
-that is missing, a filter without its field, a function that cannot be called.
+Each option is stated and explained here once. A decorator takes one of the typed dicts as `**options: Unpack[...]`, which
+editors and type checkers expand. None is always the same as an option that is not given. Times are seconds.
 """
 
 import difflib
@@ -28,7 +28,7 @@ class _Identity(TypedDict, total=False):
     id: str | None
     """The id of the handler instead of the function's name: progress and results are kept under it."""
     param: Any
-    """Passed to the function as `param`: tells apart the declarations of one function."""
+    """Passed to the function as `param`; distinguishes several declarations of one function."""
 
 
 class _Place(TypedDict, total=False):
@@ -38,7 +38,7 @@ class _Place(TypedDict, total=False):
 
 class _Retrying(TypedDict, total=False):
     errors: ErrorsMode | None
-    """What an arbitrary exception means: retry (the default for most handlers), failure, or nothing."""
+    """The effect of an arbitrary exception: a retry (the default for most handlers), failure, or none."""
     timeout: float | None
     """No attempt begins later than so many seconds after the first one."""
     retries: int | None
@@ -53,7 +53,7 @@ class _MetaFiltering(TypedDict, total=False):
     annotations: MetaFilter | None
     """Annotations that the object must have, as `labels`."""
     when: WhenFilterFn | None
-    """A callback that gets the keyword arguments of the cause and tells whether the handler is for it; asked last."""
+    """A callback that gets the keyword arguments of the cause and tells whether the handler is for it; called last."""
 
 
 class _Filtering(_MetaFiltering, total=False):
@@ -71,7 +71,7 @@ class _ChangeFiltering(_Filtering, total=False):
 
 
 class ActivityOptions(_Identity, _Retrying, _Place, total=False):
-    """Options of handlers of the operator itself."""
+    """Options of handlers of activities of the operator itself."""
 
 
 class EventOptions(TargetOptions, _Identity, _Filtering, _Place, total=False):
@@ -97,7 +97,7 @@ class DeleteOptions(CreateOptions, total=False):
     """Options of `on.delete`."""
 
     optional: bool | None
-    """Do not make the deletion wait for the handler: no finalizer is put because of it."""
+    """The deletion does not wait for the handler: it needs no finalizer."""
 
 
 class UpdateOptions(TargetOptions, _Identity, _Retrying, _ChangeFiltering, _Place, total=False):
@@ -121,9 +121,9 @@ class DaemonOptions(_Spawning, total=False):
     cancellation_backoff: float | None
     """Seconds between the request to stop and the cancellation of the task."""
     cancellation_timeout: float | None
-    """Seconds between the cancellation and giving the task up; None: it is asked for ever and never cancelled."""
+    """Seconds between the cancellation and abandoning the task; None: it is never cancelled."""
     cancellation_polling: float | None
-    """Seconds between looks at a task that does not stop (`settings.background.cancellation_polling`)."""
+    """Seconds between checks of a task that does not stop (`settings.background.cancellation_polling`)."""
 
 
 class TimerOptions(_Spawning, total=False):
@@ -132,7 +132,7 @@ class TimerOptions(_Spawning, total=False):
     interval: float | None
     """Seconds from the end of one call to the next."""
     sharp: bool | None
-    """Count the interval from the start of a call: its duration does not shift the next one."""
+    """Count the interval from the start of a call: the duration of calls does not shift them."""
     idle: float | None
     """Call only when the object has not changed for so many seconds."""
 
@@ -143,15 +143,15 @@ class WebhookOptions(TargetOptions, _Identity, _Filtering, _Place, total=False):
     operation: Operation | None
     """One operation; deprecated for `operations`."""
     operations: Collection[Operation] | None
-    """The operations to be asked about; not empty; None: all."""
+    """The operations, not empty; None: all."""
     subresource: str | None
-    """The subresource to be asked about, `*` for the object and all of them; None: the object alone."""
+    """The subresource, `*` for the object and all of them; None: the object alone."""
     persistent: bool | None
-    """Leave the webhook in the cluster when the operator ends: changes are refused until it is back."""
+    """The webhook stays in the cluster when the operator ends: changes are refused until it runs again."""
     side_effects: bool | None
-    """The handler does more than answer; the server then does not ask it in dry runs."""
+    """The handler has side effects: the server does not call it in dry runs."""
     ignore_failures: bool | None
-    """Let changes through when the handler cannot be reached."""
+    """Changes are allowed when the handler cannot be reached."""
 
 
 class RegisterOptions(_Identity, _Retrying, _MetaFiltering, total=False):
@@ -165,7 +165,7 @@ class SubhandlerOptions(_Identity, _Retrying, _ChangeFiltering, total=False):
 HandlerFn: TypeAlias = Callable[..., Any]
 """Any function, sync or async, that takes the keyword arguments it names and `**kwargs` for the rest.
 
-The parameters are not checked by type checkers on purpose: a handler names any subset, and annotates it as it likes.
+Its parameters are not typed: a handler names any of them, with any annotations.
 """
 
 _FnT = TypeVar("_FnT", bound=HandlerFn)
@@ -193,7 +193,7 @@ _KNOWN_ARGUMENTS = frozenset(
 
 
 class Decorator(Protocol):
-    """Declares a function and gives it back unchanged."""
+    """Declares a function and returns it unchanged."""
 
     def __call__(self, fn: _FnT, /) -> _FnT:
         """Declare the function."""
@@ -209,17 +209,17 @@ _NUMBERS = frozenset(
 
 @dataclass(frozen=True)
 class Kind:
-    """What one decorator declares: its public name, the spec it makes, the options it knows."""
+    """One decorator: its public name, the class of its specs, its options."""
 
     name: str
     spec: type[HandlerSpec]
     options: type[Mapping[str, object]]
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """What this decorator always says in the spec."""
+    """Fields of the spec that this decorator always sets."""
     has_field_in_id: bool = True
 
     def checked(self, options: Mapping[str, object]) -> dict[str, Any]:
-        """The options that are given. Raises TypeError for one that the decorator does not know or that it misses."""
+        """The given options. Raises TypeError for an unknown option, for a missing one, and for text instead of a number."""
         known = self.options.__annotations__
         for option in options:
             if option not in known:
@@ -233,13 +233,15 @@ class Kind:
             if option not in given:
                 raise TypeError(f"@{self.name} needs the option {option!r}: there is nothing to react to without it.")
         for option in _NUMBERS & given.keys():
-            if isinstance(given[option], str):  # out of the environment, usually; it would fail at the first comparison
+            if isinstance(
+                given[option], str
+            ):  # from an environment variable, usually; it would fail at the first comparison
                 raise TypeError(f"@{self.name} takes a number as {option!r}; got the text {given[option]!r}.")
         return given
 
 
 def declare(kind: Kind, target: tuple[Target, ...], options: Mapping[str, object], **fixed: object) -> Decorator:
-    """Make the decorator that declares a function with these options; everything but the function is checked here."""
+    """Make the decorator that declares a function with these options. All but the function is checked here."""
     given = kind.checked(options)
     registry: OperatorRegistry | None = given.pop("registry", None)
     base: str | None = given.pop("id", None)
@@ -266,8 +268,8 @@ def declare(kind: Kind, target: tuple[Target, ...], options: Mapping[str, object
 def declare_subhandler(kind: Kind, subregistry: SubRegistry, options: Mapping[str, object]) -> Decorator:
     """Make the decorator that declares a sub-handler of the running handler.
 
-    Raises TypeError when the running handler is none of changes, or when old and new are to be filtered under a parent that
-    does not react to changes of values.
+    Raises TypeError when the running handler is no handler of changes, and for filters of old and new under a parent that does
+    not react to changes of values.
     """
     parent = subregistry.parent
     if not isinstance(parent, ChangingSpec):
@@ -295,10 +297,10 @@ def declare_subhandler(kind: Kind, subregistry: SubRegistry, options: Mapping[st
 
 
 def checked_filters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the filters among the options and give those that are stored otherwise than they are written.
+    """Check the filters among the options, and return the parsed field.
 
-    Raises ValueError for None as a label or annotation, and TypeError for what is no mapping of these, for criteria of values
-    without a field, for `value` together with `old` or `new`, and for callbacks that cannot be called.
+    Raises ValueError for None as a label or annotation. Raises TypeError for labels or annotations that are no mapping, for
+    `value`, `old` and `new` without a field, for `value` together with `old` or `new`, and for callbacks without `**kwargs`.
     """
     for option in ("labels", "annotations"):
         if not isinstance(given.get(option, {}), Mapping):
@@ -338,7 +340,7 @@ def _joined(base: str, path: Collection[str] | None) -> HandlerId:
 
 
 def _refuse_missing_parentheses(name: str, fn: Any) -> None:
-    """A function of the resource and a handler under a decorator without parentheses come the same way; tell them apart."""
+    """Refuse a handler as the resource: the decorator lacks its parentheses. A function of the resource is allowed."""
     parameters = parameters_of(fn)
     if parameters is None:
         return

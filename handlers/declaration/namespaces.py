@@ -1,8 +1,7 @@
-"""Patterns say which namespaces an operator serves, before it is known which ones there are.
+"""Patterns of namespaces: which of those that there are, and will be, an operator serves.
 
 A pattern is a comma-separated list of globs (`*`, `?`, `[...]`), `!` before a glob excludes, or a compiled regular expression
-that must match the whole name. The first glob decides what is in question (a leading exclusion: everything else); the later ones
-exclude from that and include again.
+that must match the whole name. The first glob selects (a leading exclusion: everything else); the later ones exclude from that and include again.
 """
 
 import re
@@ -17,10 +16,10 @@ _SPECIAL = frozenset("!*?,[")
 
 
 def match_namespace(name: str, pattern: NamespacePattern) -> bool:
-    """Tell whether a pattern means a namespace.
+    """Tell whether a pattern matches a namespace.
 
-    `ns-*,!ns-1` is all of `ns-*` but one; `ns-*,!ns-1*,ns-12` takes one of the excluded back. A later inclusion adds nothing that
-    the first glob did not have: `a,b` is `a` alone. Use several patterns for alternatives.
+    `ns-*,!ns-1` is all of `ns-*` but one; `ns-*,!ns-1*,ns-12` includes one of the excluded again. A later inclusion adds nothing that
+    the first glob does not match: `a,b` is `a` alone. Use several patterns for alternatives.
     """
     if isinstance(pattern, re.Pattern):
         return pattern.fullmatch(name) is not None
@@ -38,10 +37,10 @@ def match_namespace(name: str, pattern: NamespacePattern) -> bool:
 
 
 def match_namespaces(name: str, patterns: Iterable[NamespacePattern]) -> bool:
-    """Tell whether any of the patterns means a namespace."""
+    """Tell whether any of the patterns matches a namespace."""
     return any(match_namespace(name, pattern) for pattern in patterns)
 
 
 def exact_namespaces(patterns: Iterable[NamespacePattern]) -> frozenset[str]:
-    """The patterns that are names: all that can be served where the namespaces may not be listed."""
+    """The patterns that are plain names: they can be served where namespaces may not be listed."""
     return frozenset(pattern for pattern in patterns if isinstance(pattern, str) and not _SPECIAL & set(pattern))

@@ -1,7 +1,7 @@
-"""A user's function: the id it is known by, the place where it stands, and whether it can be called at all.
+"""A user's function: its default id, its file and line, and whether it can be called with any keyword arguments.
 
 Handlers and callbacks are called with all keyword arguments of their kind, and with more of them in later releases. A function
-that names only some of them fails at each call; it is refused where it is declared, with the file and line of the function.
+that takes only some of them would fail at each call; it is refused when it is declared.
 """
 
 import functools
@@ -16,11 +16,11 @@ from ..errors import HandlerSignatureError
 def callable_id(fn: Callable[..., Any]) -> str:
     """The id of a handler whose declaration gives none: the function's qualified name, or a lambda's file and line.
 
-    Partials and wrappers are looked through. Raises ValueError for anything else: a progress record would not survive a restart.
+    Partials and wrappers are looked through. Raises ValueError for other callables: their progress would be lost at a restart.
     """
     inner = _unwrapped(fn)
     if not isinstance(inner, FunctionType | MethodType):
-        message = f"Cannot get id of {fn!r}. It is no function, and has no name of its own: give it one with id='...'."
+        message = f"Cannot get id of {fn!r}. It is no function, and has no name: give it one with id='...'."
         raise ValueError(message)  # noqa: TRY004 (as Kopf)
     if inner.__name__ == "<lambda>":
         return f"lambda:{inner.__code__.co_filename}:{inner.__code__.co_firstlineno}"
@@ -28,7 +28,7 @@ def callable_id(fn: Callable[..., Any]) -> str:
 
 
 def describe(fn: Callable[..., Any]) -> str:
-    """Name a function for a message, with its file and line as far as they are known."""
+    """The name of a function for a message, with its file and line if they are known."""
     inner: Any = fn
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -41,8 +41,8 @@ def describe(fn: Callable[..., Any]) -> str:
 def require_kwargs(fn: Callable[..., Any], role: str, *, positional: int = 0) -> None:
     """Check that a function can be called with any keyword arguments, after so many positional ones.
 
-    `role` says in the message what the function is for. A function whose signature cannot be known passes.
-    Raises HandlerSignatureError (a TypeError) that names the function, its place, what is expected and the next step.
+    `role` is the function's purpose in the message. A function whose signature is unknown passes. Raises HandlerSignatureError
+    (a TypeError).
     """
     if not callable(fn):
         raise HandlerSignatureError(f"A {role} must be a function; got {fn!r}.")
@@ -72,11 +72,11 @@ def require_kwargs(fn: Callable[..., Any], role: str, *, positional: int = 0) ->
 
 
 def parameters_of(fn: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
-    """What the function accepts, or None if it cannot be known (some functions written in C, signatures that are made up)."""
+    """The parameters of the function, or None if they are unknown (some functions in C, signatures that are set by hand)."""
     if hasattr(fn, "__signature__"):
         return None
     try:
-        # What is called is the wrapper, not what it wraps: its signature counts, and not the one it shows.
+        # A wrapper is called itself: its own signature counts, not that of the function it wraps.
         return inspect.signature(fn, follow_wrapped=False).parameters
     except (TypeError, ValueError):
         return None

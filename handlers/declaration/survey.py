@@ -1,6 +1,6 @@
-"""A survey matches what was declared with what the cluster serves: what to watch, and what cannot be had and why.
+"""A survey matches the declared handlers with the resources of the cluster: what to watch, what is missing, and why.
 
-It is made anew whenever the cluster's resources change. The problems are data; `warnings` puts them into Kopf's sentences.
+It is made anew when the cluster's resources change. The problems are data; `warnings` gives Kopf's sentences for them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,25 +15,25 @@ _READING = frozenset({"list", "watch"})
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What handlers ask for, as far as the cluster has it."""
+    """The resources of the handlers, and the selectors without any."""
 
     watched: frozenset[Resource]
     """The resources to be watched; each can be, and patched if its handlers need it."""
     reviewed: frozenset[Resource]
     """The resources with admission handlers."""
     unresolved: frozenset[Selector]
-    """Selectors without any resource, maybe only until its CRD is created."""
+    """Selectors without any resource; maybe its CRD will be created."""
     ambiguous: Mapping[Selector, frozenset[Resource]]
-    """Selectors by name that could mean any of several resources, so none of them."""
+    """Selectors by name that match several resources; none of these is served for them."""
     passed_over: Mapping[Selector, frozenset[Resource]]
-    """What selectors by name match and do not mean: their handlers are not called for these though others' are."""
+    """Resources that selectors by name match and do not mean: only handlers of other selectors are called for them."""
     unreadable: frozenset[Resource]
     """Resources that cannot be listed and watched."""
     unwritable: frozenset[Resource]
     """Resources that cannot be patched, though their handlers keep their progress on the objects."""
 
     def warnings(self) -> list[str]:
-        """One sentence for each sort of problem there is, the same for the same problems."""
+        """One sentence for each kind of problem; the same problems give the same sentences."""
         named = [
             ("Unresolved resources cannot be served (try creating their CRDs)", map(str, self.unresolved)),
             (
@@ -47,9 +47,9 @@ class Survey:
         return [f"{sentence}: {names}" for sentence, names in listed if names]
 
     def lacks(self, kept: Collection[Resource] = ()) -> Iterator[tuple[str, str]]:
-        """Whatever handlers are declared for and do not get, with the reason in one word, in a stable order.
+        """The selectors and resources that handlers lack, with the reason in one word, in a stable order.
 
-        `kept` are resources that are served all the same: the server did not tell of them this time.
+        `kept` are resources that are still served although discovery did not find them this time.
         """
         missing = [selector for selector in self.unresolved if not any(selector.check(one) for one in kept)]
         yield from sorted((str(selector), "unresolved") for selector in missing)
@@ -61,8 +61,8 @@ class Survey:
 def survey(registry: OperatorRegistry, resources: Collection[Resource]) -> Survey:
     """Match all selectors of the registry with all resources of the cluster.
 
-    A resource whose verbs are not known is taken to have all. Admission handlers are served for whatever they match, and
-    what they do not match is no problem: the server asks about nothing else.
+    A resource with unknown verbs counts as having all. Admission handlers are served for all that they match; a selector of
+    theirs without resources is no problem: the server asks about nothing else.
     """
     choices = [selector.choose(resources) for selector in registry.selectors()]
     chosen = _chosen(choices)

@@ -1,8 +1,8 @@
-"""Selectors say which resources a handler is for.
+"""Selectors: which resources a handler is for; and settings that differ by resource.
 
 The notations are Kopf's, which are kubectl's: `name`, `name.group`, `name.version.group`; `group, name`; `group/version, name`;
 `v1, name`; `group, version, name`; keywords; `EVERYTHING` instead of the name; a function of the resource. A selector is
-written before the cluster is known, and matched against what the cluster turns out to serve.
+written before the cluster is known, and matched with the resources that discovery finds.
 """
 
 import enum
@@ -15,7 +15,7 @@ from ...client.resources import Resource
 
 
 class Marker(enum.Enum):
-    """Words of the selector language that are no names."""
+    """Words of selectors that are no names."""
 
     EVERYTHING = enum.auto()
 
@@ -29,7 +29,7 @@ Target: TypeAlias = str | Marker | ResourceFn | None
 
 
 class By(enum.Enum):
-    """What of a resource the selector's criterion is compared with."""
+    """The part of a resource that the selector's criterion is compared with."""
 
     ANY_NAME = "name"
     """Kind, plural, singular or any short name."""
@@ -43,7 +43,7 @@ class By(enum.Enum):
 
 
 class Problem(enum.Enum):
-    """Why a selector has chosen nothing."""
+    """Why a selector has chosen no resource."""
 
     UNRESOLVED = "unresolved"
     """The cluster serves no such resource (yet)."""
@@ -77,7 +77,7 @@ _NAMES: Final = (By.KIND, By.PLURAL, By.SINGULAR, By.SHORTCUT, By.CATEGORY)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one selector has chosen among the resources of the cluster, and why nothing if nothing."""
+    """The resources that one selector has chosen in the cluster, or the problem."""
 
     selector: "Selector"
     resources: frozenset[Resource]
@@ -85,7 +85,7 @@ class Choice:
     candidates: frozenset[Resource] = frozenset()
     """The resources between which an ambiguous selector could not choose."""
     passed_over: frozenset[Resource] = frozenset()
-    """The resources that have the name and are not meant, whoever else handles them."""
+    """The resources that have the name and are not meant; handlers of other selectors may mean them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Selector:
 
     by: By
     criterion: str | ResourceFn | None = None
-    """The name to compare with, or the function to ask; None for `EVERYTHING`."""
+    """The name to compare with, or the function to call; None for `EVERYTHING`."""
     group: str | None = None
     version: str | None = None
 
@@ -102,8 +102,8 @@ class Selector:
     def parse(cls, *target: Target, **names: Unpack[TargetOptions]) -> "Selector":
         """Read a selector as it is written in a decorator.
 
-        Where a positional argument and a keyword both give the group or the version, the positional one counts.
-        Raises TypeError when no name or more than one is given, when a name is empty, or when there are too many positions.
+        A positional group or version wins over a keyword. Raises TypeError for no name, several names, an empty name, or too
+        many positions.
         """
         given = _positional(target)
         found = [(by, names[by.value]) for by in _NAMES if names.get(by.value) is not None]  # type: ignore[literal-required]
@@ -148,7 +148,7 @@ class Selector:
         return self.by not in {By.CATEGORY, By.EVERYTHING, By.FUNCTION}
 
     def check(self, resource: Resource) -> bool:
-        """Tell whether the selector could mean this resource, whatever else the cluster serves."""
+        """Tell whether the selector matches this resource, whatever else the cluster serves."""
         if self.group is not None and self.group != resource.group:
             return False
         if self.version is not None:
@@ -190,7 +190,7 @@ class Selector:
             case By.KIND | By.PLURAL | By.SINGULAR:
                 return bool(getattr(resource, self.by.value) == name)
             case By.EVERYTHING | By.FUNCTION:
-                # Handlers post events themselves: to handle events of everything would never end.
+                # Handlers post events themselves: handling these as well would never end.
                 if (resource.group, resource.plural) in _EVENTS:
                     return False
                 return bool(name(resource)) if callable(name) else True
@@ -222,7 +222,7 @@ def _positional(target: tuple[Target, ...]) -> Selector | None:
     if isinstance(last, Marker):
         return Selector(By.EVERYTHING, None, *_place(texts))
     if not texts and "/" in last:
-        # Not a notation of Kopf's, where it could match nothing: a slash is in no name and no group.
+        # No notation of Kopf's, where it matches nothing: neither names nor groups have slashes.
         first, _, last = last.rpartition("/")
         texts = [first]
     if texts:
@@ -259,9 +259,9 @@ SelectorKey: TypeAlias = Selector | str | tuple[str | Marker, ...] | Marker | Re
 
 
 class SelectorMapping(MutableMapping[Any, _V], Generic[_V]):
-    """A mapping whose keys are read as resource selectors, so that different notations of one resource are one key.
+    """A mapping by resource selectors: different notations of one selector are one key.
 
-    Iteration gives selectors. Raises TypeError for a key that is none.
+    Iteration gives selectors. Raises TypeError for a key that is no selector.
     """
 
     def __init__(self, values: Mapping[Any, _V] | None = None, /) -> None:

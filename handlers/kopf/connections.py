@@ -1,4 +1,4 @@
-"""What a login handler returns: how to reach the server and who we are there."""
+"""Credentials of login handlers: the classes that handlers return, and the source of access that asks the handlers."""
 
 import asyncio
 import base64
@@ -26,15 +26,15 @@ from ..execution.activities import ActivityError
 AnyPath = str | bytes | PathLike[str] | PathLike[bytes]
 
 _PAIRS = {"CA": "ca", "certificate": "certificate", "private key": "private_key"}
-"""What there may be a path or data of, and what their names begin with."""
+"""Certificates and keys that are given as a path or as data, with the first part of their field names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionInfo:
     """One endpoint with one set of credentials (Kopf's class, field by field).
 
-    Data is PEM, or base64 of PEM, as text or bytes; a path and data of one thing together raise ValueError, and so does an
-    authority together with `insecure`. A naive `expiration` is UTC. Of several the highest `priority` is used.
+    Data is PEM, or base64 of PEM, as text or bytes. ValueError: a path together with data of the same certificate or key, or an
+    authority together with `insecure`. A naive `expiration` is UTC. Of several the one of the highest `priority` is used.
     """
 
     server: str
@@ -58,7 +58,7 @@ class ConnectionInfo:
     def __post_init__(self) -> None:
         insecure: object = self.insecure
         if isinstance(insecure, str) and insecure:
-            # Each text is true to Python, "false" as well.
+            # Any text is true in Python, also "false".
             raise ValueError(f"`insecure` of {redacted(self.server)} is a text: expected True, False or None.")
         if insecure and (self.ca_path or self.ca_data):
             raise ValueError(
@@ -81,7 +81,7 @@ class ConnectionInfo:
         return _aware(self.expiration)
 
     def as_http_headers(self) -> dict[str, str]:
-        """The headers that log in: Basic with a user and a password, else the scheme with the token, else none."""
+        """The headers of the login: Basic with a user and a password, else the scheme with the token, else none."""
         if self.username and self.password:
             return dict(basic(self.username, self.password))
         if self.scheme:
@@ -89,7 +89,7 @@ class ConnectionInfo:
         return dict(bearer(self.token)) if self.token else {}
 
     def as_aiohttp_basic_auth(self) -> None:
-        """Deprecated, gives None: basic credentials are among the headers."""
+        """Deprecated, returns None: basic credentials are among the headers."""
         warnings.warn(
             "as_aiohttp_basic_auth() is deprecated, stop calling it. The basic auth already comes from as_http_headers(). "
             "It gives None.",
@@ -104,14 +104,14 @@ class ConnectionInfo:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KubeconfigInfo(ConnectionInfo):
-    """What a kubeconfig says beyond what Kopf's class has fields for."""
+    """A connection with the fields of a kubeconfig that Kopf's class has not."""
 
     impersonation: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """The headers that say as whom else the user acts; groups may be several."""
+    """The headers of an impersonation; there may be several groups."""
     tls_server_name: str | None = None
 
     def as_http_headers(self) -> dict[str, str]:
-        """Those that log in, and those of the impersonation; of several with one name the last."""
+        """The headers of the login and of the impersonation; of several with one name the last."""
         return {**super().as_http_headers(), **dict(self.impersonation)}
 
 
@@ -135,14 +135,14 @@ class AiohttpSession:
 
 
 def _shown(info: ConnectionInfo | AiohttpSession) -> str:
-    """As dataclasses are shown, with neither secrets nor the logins of URLs."""
+    """The representation of a dataclass, without secrets and without the logins in URLs."""
     told = ((one.name, getattr(info, one.name)) for one in fields(info) if one.repr)
     values = (f"{name}={(redacted(value) if isinstance(value, str) else value)!r}" for name, value in told)
     return f"{type(info).__name__}({', '.join(values)})"
 
 
 def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
-    """Put what a login handler returned in the client's terms."""
+    """The client's access for the credentials that a login handler returned."""
     origin = f"login handler {handler_id!r}"
     if isinstance(info, AiohttpSession):
         return Access(
@@ -199,34 +199,34 @@ def _pem(data: str | bytes | None) -> bytes | None:
 
 
 logger = logging.getLogger("kopf.activities.authentication")
-"""That of the login handlers' own lines: who finds frequent logins distracting disables one logger, by the name that Kopf's manual has."""
+"""The logger of the login handlers' lines, named in Kopf's manual: to disable it silences frequent logins."""
 
 PAUSE = 1.5
-"""Seconds from the end of a login to the next one, where the last did not help: many ask, again and again, while nothing is to be had."""
+"""Seconds from the end of a login without usable credentials to the next one: many requests ask again and again."""
 
 Credential = ConnectionInfo | AiohttpSession
 
 
 class LoginFailed(LoginError, AccessError):
-    """What requests get when there is no login: Kopf's error to operators, and missing credentials to whoever sends requests."""
+    """The error of requests without a login: for operators Kopf's error, for the client missing credentials."""
 
 
 class LoginSource:
-    """The access as the login handlers give it: one of the highest priority, not expired, not refused.
+    """The access that the login handlers give: one of the highest priority that is neither expired nor refused.
 
-    `ask` runs all login handlers and gives their results by handler id. It is run when nothing usable is left, by one
-    request for all that wait, which share its end, and not more often than once in `PAUSE` seconds. The same credentials given again
-    after a refusal are used again: the client backs off.
+    `ask` runs all login handlers and returns their results by handler id. It runs when no usable access is left, once for all
+    waiting requests, and at most once in `PAUSE` seconds. The same credentials, returned again after a refusal, are used again:
+    the client backs off.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
         self._ask = ask
         self._known: dict[str, tuple[Credential, Access]] = {}
         self._current: Access | None = None
-        # The login under way or done last, and how many wait for its end.
+        # The current or last login, and how many requests wait for its end.
         self._login_task: asyncio.Task[Access] | None = None
         self._waiting = 0
-        # When the last login has ended that was a second one, or came to nothing.
+        # The end of the last login that was a repeated one, or failed.
         self._ended_at = -math.inf
         self._asked_before = False
 
@@ -246,15 +246,15 @@ class LoginSource:
         finally:
             self._waiting -= 1
             if not self._waiting and not task.done():
-                # Whoever waits no longer leaves it to the others, and there are none.
+                # The last waiting request was cancelled.
                 task.cancel()
                 self._login_task = None
 
     async def refused(self, access: Access) -> None:
-        """Drop an access that the server refused; the next question asks the handlers, if no other one is left."""
+        """Drop an access that the server refused; if no other one is left, the handlers are asked at the next request."""
         others = {key: known for key, known in self._known.items() if known[1] is not access}
         if self._is_too_soon and not any(not self._expired(known) for _, known in others.values()):
-            # There is nothing better yet.
+            # There is no better one yet.
             return
         self._known = others
         if self._current is access:

@@ -1,9 +1,9 @@
 """Children are tied to their owners: by references, names, namespaces and labels.
 
-All functions change the objects in place, before they are created; nothing is sent. Labels and references to owners that are there are
-added to, not replaced: what shares them with the object shares the change (as under Kopf). Objects are dicts, objects of pykube or kr8s,
-models of the kubernetes clients, or lists of these, however deep. Inside of a handler the owner is the handled object unless another one is
-given; outside, not giving it raises LookupError.
+All functions change the objects in place, before they are created; nothing is sent. Existing labels and owner references are
+added to, not replaced: other objects that share the dict or list see the change (as under Kopf). Objects are dicts, objects of
+pykube or kr8s, models of the kubernetes clients, or nested lists of these. In a handler, the default owner is the handled
+object; elsewhere, LookupError is raised without an owner.
 """
 
 import enum
@@ -29,7 +29,7 @@ Nested = str | Iterable[FieldSpec] | None
 
 
 def build_object_reference(body: Owner) -> ObjectReference:
-    """How other objects name this one; what is unknown or empty is left out."""
+    """A reference to an object; unknown and empty fields are left out."""
     manifest = read(body)
     paths = {name: ("metadata", name) for name in ("name", "uid", "namespace")}
     reference = {
@@ -41,7 +41,7 @@ def build_object_reference(body: Owner) -> ObjectReference:
 def build_owner_reference(
     body: Owner, *, controller: bool | None = True, block_owner_deletion: bool | None = True
 ) -> OwnerReference:
-    """How a child names this object as its owner; what is unknown is left out, and so are flags that are None."""
+    """A reference from a child to its owner; unknown fields and flags that are None are left out."""
     manifest = read(body)
     reference = {
         "controller": controller,
@@ -61,13 +61,13 @@ def append_owner_reference(
     controller: bool | None = True,
     block_owner_deletion: bool | None = True,
 ) -> None:
-    """Make the objects belong to the owner, unless they do already: the garbage collector deletes them after it."""
+    """Add the owner to the objects, unless they have it already: the garbage collector deletes them after it."""
     reference = build_owner_reference(_owner(owner), controller=controller, block_owner_deletion=block_owner_deletion)
     _append_reference(each(objs), reference)
 
 
 def remove_owner_reference(objs: Objects, owner: Owner | None = None) -> None:
-    """Make the objects not belong to the owner (by its uid); other owners stay."""
+    """Remove the owner from the objects, by its uid; other owners stay."""
     uid = read(_owner(owner)).get(("metadata", "uid"))
     for obj in each(objs):
         known = obj.owners()
@@ -82,10 +82,10 @@ def label(
     nested: Nested = None,
     force: bool | None = None,
 ) -> None:
-    """Put labels on the objects: those given, or the owner's. Labels that are there are kept unless it is forced.
+    """Put labels on the objects: those given, or the owner's. Existing labels are kept unless it is forced.
 
-    `nested` are fields of the objects that hold objects of their own, such as the pods' template of a Deployment; those
-    that are absent are passed by, and lists get the labels on each item. A tuple is several fields, not the keys of one.
+    `nested` are fields with objects in them, such as the pod template of a Deployment; absent ones are skipped, and of a list
+    each item is labelled. A tuple is several fields, not the keys of one.
     `force` is the old name of `forced`.
     """
     if force is not None:
@@ -99,15 +99,15 @@ def label(
 def harmonize_naming(
     objs: Objects, name: str | _Unset | None = _UNSET, *, forced: bool = False, strict: bool = False
 ) -> None:
-    """Name the objects after their owner, or as given: exactly so when it is strict, else with a generated end.
+    """Name the objects after their owner, or as given: exactly when it is strict, else by `generateName`.
 
-    Objects with a name, or a beginning of one, keep it unless it is forced. Raises LookupError when there is no name.
+    Objects with a name or a `generateName` keep it unless it is forced. Raises LookupError when there is no name.
     """
     _name(each(objs), _given(name, ("metadata", "name")), forced=forced, strict=strict)
 
 
 def adjust_namespace(objs: Objects, namespace: str | _Unset | None = _UNSET, *, forced: bool = False) -> None:
-    """Put the objects into their owner's namespace, or the one given. Objects that have one stay there unless forced."""
+    """Put the objects into their owner's namespace, or the one given. Objects with a namespace keep it unless it is forced."""
     _settle(each(objs), _given(namespace, ("metadata", "namespace")), forced=forced)
 
 
@@ -122,7 +122,7 @@ def adopt(
     """Make the objects children of the owner: reference, name, namespace and labels at once."""
     parent = _owner(owner)
     manifest = read(parent)
-    # Listed once: the objects may come from a generator.
+    # The objects may come from a generator.
     children = list(each(objs))
     _append_reference(children, build_owner_reference(parent))
     _name(children, manifest.get(("metadata", "name")), forced=forced, strict=strict)
@@ -189,7 +189,7 @@ def _with_nested(obj: Manifest, fields: Iterable[FieldSpec]) -> Iterator[Manifes
 
 def _has(obj: Manifest, key: str) -> bool:
     metadata = obj.get(("metadata",))
-    # Of mappings a key that is there counts, even if it is null: somebody said so on purpose. Models have all keys.
+    # In mappings a null counts too: it was set on purpose. Models have all keys.
     return key in metadata if isinstance(metadata, Mapping) else field_of(metadata, key) is not None
 
 

@@ -1,6 +1,6 @@
-"""Ready-made login functions: from the pod, from kubeconfig files, and from the client libraries that are installed.
+"""Ready-made login functions: from the pod, from kubeconfig files, and from installed client libraries.
 
-Each gives None where there is nothing to log in with, so that several can be declared side by side. The priorities are
+Each returns None where it finds no credentials, so that several can be declared together. The priorities are
 Kopf's: the `kubernetes` client and kubeconfig files 10, the asynchronous client 15, pykube and the service account 20.
 """
 
@@ -19,11 +19,11 @@ from .connections import ConnectionInfo, KubeconfigInfo
 
 
 def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo | None:
-    """Log in as the current context of $KUBECONFIG (a list merges) or `~/.kube/config` says; None without a file.
+    """Log in with the current context of $KUBECONFIG (several files are merged) or `~/.kube/config`; None without a file.
 
-    All is as the file has it, but that paths begin where the file is. Whom the user impersonates (`as`) and the `tls-server-name` are kept, for
-    which `ConnectionInfo` has no fields: a copy made field by field loses them. Exec plugins are not run: they belong to the default login.
-    Raises LoginError for files that make no sense.
+    Relative paths are those of the file. The impersonation (`as`) and the `tls-server-name` are kept, for which `ConnectionInfo`
+    has no fields: a copy made field by field loses them. Exec plugins are not run: only the default login runs them.
+    Raises LoginError for invalid files.
     """
     listed = os.environ.get("KUBECONFIG") or str(HOME_CONFIG)
     paths = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
@@ -60,7 +60,7 @@ def login_with_kubeconfig(*, settings: Any = None, **_: Any) -> ConnectionInfo |
 
 
 def login_with_service_account(*, settings: Any = None, **_: Any) -> ConnectionInfo | None:
-    """Log in with the service account that is mounted into the pod; None outside of one."""
+    """Log in with the service account that is mounted into the pod; None outside a pod."""
     token, namespace, ca = ACCOUNT / "token", ACCOUNT / "namespace", ACCOUNT / "ca.crt"
     if not token.is_file():
         return None
@@ -75,11 +75,11 @@ def login_with_service_account(*, settings: Any = None, **_: Any) -> ConnectionI
 
 
 def login_via_client(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
-    """Log in with what the `kubernetes` package finds; None when it is not installed. Raises LoginError when it finds nothing.
+    """Log in as the `kubernetes` package does; None when it is not installed. Raises LoginError when it finds no credentials.
 
-    The package's own loaders set its default configuration, and what they have set is taken: also where a program or a test has put
-    others in their places. Handlers make their clients without any configuration, as under Kopf. Proxies of the environment, which the
-    package takes over, are not: `settings.networking.trust_env` is for them.
+    The package's own loaders, or those that a program or a test has put in their place, set its default configuration. It is
+    used here, and by clients that handlers make without a configuration, as under Kopf. Proxies of the environment are left out:
+    `settings.networking.trust_env` is for them.
     """
     try:
         import kubernetes.client
@@ -96,7 +96,7 @@ def login_via_client(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
         except kubernetes.config.ConfigException as exc:
             raise LoginError("Cannot authenticate the client library neither in-cluster, nor via kubeconfig.") from exc
     configuration = kubernetes.client.Configuration.get_default_copy()
-    # Which key it is under depends on the library's version.
+    # Its key depends on the library's version.
     header = configuration.get_api_key_with_prefix("BearerToken") or configuration.get_api_key_with_prefix(
         "authorization"
     )
@@ -104,7 +104,7 @@ def login_via_client(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
 
 
 async def login_via_async_client(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
-    """Log in with what `kubernetes_asyncio` finds, in the same way. Raises LoginError when it finds nothing."""
+    """Log in as `kubernetes_asyncio` does, in the same way. Raises LoginError when it finds no credentials."""
     try:
         import kubernetes_asyncio.client
         import kubernetes_asyncio.config
@@ -122,14 +122,14 @@ async def login_via_async_client(*, logger: Any, settings: Any = None, **_: Any)
                 "Cannot authenticate the async client library neither in-cluster, nor via kubeconfig."
             ) from exc
     configuration = kubernetes_asyncio.client.Configuration.get_default_copy()
-    # Later versions of the library refresh tokens on the way.
+    # In later versions of the library it is a coroutine, which may refresh the token.
     header: Any = configuration.get_api_key_with_prefix("BearerToken")
     header = await header if inspect.isawaitable(header) else header
     return _from_client(configuration, header, settings, priority=15, proxy=configuration.proxy)
 
 
 def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> ConnectionInfo | None:
-    """Log in with what pykube-ng finds; None when it is not installed. Raises LoginError when it finds nothing."""
+    """Log in as pykube-ng does; None when it is not installed. Raises LoginError when it finds no credentials."""
     try:
         import pykube
     except ImportError:
@@ -145,7 +145,7 @@ def login_via_pykube(*, logger: Any, settings: Any = None, **_: Any) -> Connecti
             raise LoginError("Cannot authenticate pykube neither in-cluster, nor via kubeconfig.") from exc
     user, cluster, provided = found.user, found.cluster, None
     if user.get("auth-provider"):
-        # What it gives is known after a request, however that ends.
+        # The token is known after a request, whether or not that succeeds.
         pykube.HTTPClient(found).get(version="", base="/")
         provided = (user["auth-provider"].get("config") or {}).get("access-token")
     ca, certificate, key = (
@@ -180,7 +180,7 @@ def _base64(data: bytes | None) -> str | None:
 def _from_client(
     configuration: Any, header: str | None, settings: Any, *, priority: int, proxy: str | None = None
 ) -> ConnectionInfo:
-    # The libraries keep either a ready header value or a bare token, with its scheme beside it.
+    # The libraries keep either a header value or a bare token.
     scheme, _, token = (header or "").partition(" ")
     return ConnectionInfo(
         server=configuration.host,

@@ -1,8 +1,8 @@
-"""Objects of other libraries are read and changed here as if all were mappings in the form of the API.
+"""Adapters for objects of other libraries: all are read and changed as if they were mappings in the form of the API.
 
-Known are dicts and other mutable mappings, pykube's and kr8s' `APIObject`, and the models of `kubernetes` and `kubernetes_asyncio`. None
-of these libraries is imported: a model is recognized by what it is made of, and brings its library with it.
-Everything is changed in place: a mapping or a list that is there stays the same object, since manifests may share it.
+These are dicts and other mutable mappings, `APIObject` of pykube and kr8s, and models of `kubernetes` and `kubernetes_asyncio`.
+No library is imported to recognize its objects: models by their attributes and the modules of their classes. Changes are made
+in place: existing mappings and lists stay the same objects, since manifests may share them.
 """
 
 import importlib
@@ -19,12 +19,12 @@ LABELS: Final = ("metadata", "labels")
 OWNERS: Final = ("metadata", "ownerReferences")
 
 _INNER = ("obj", "raw")
-"""Where objects of pykube, and of kr8s, have their mapping."""
+"""The attributes with the mappings of pykube's and of kr8s' objects."""
 _MODEL_LIBRARIES = frozenset({"kubernetes", "kubernetes_asyncio"})
 
 
 class Manifest(ABC):
-    """One object, its fields named as in the API whatever they are called in its library."""
+    """One object, its fields named as in the API."""
 
     @abstractmethod
     def get(self, path: FieldPath) -> Any:
@@ -32,18 +32,18 @@ class Manifest(ABC):
 
     @abstractmethod
     def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path; what is absent on the way is made."""
+        """Set the value at a path; absent mappings on the way are made."""
 
     @abstractmethod
     def refer(self, reference: Mapping[str, Any]) -> Any:
-        """A reference as it stands in `owners()`."""
+        """A reference in the form of those of `owners()`."""
 
     def labels(self) -> MutableMapping[str, Any]:
-        """The labels themselves, to be changed; made where they are absent."""
+        """The labels themselves, to be changed; made if they are absent."""
         return self._made(LABELS, {})  # type: ignore[no-any-return]
 
     def owners(self) -> MutableSequence[Any]:
-        """The references to the owners themselves, to be changed; made where they are absent."""
+        """The owner references themselves, to be changed; made if they are absent."""
         return self._made(OWNERS, [])  # type: ignore[no-any-return]
 
     def nested(self, path: FieldPath) -> "Iterator[Manifest]":
@@ -54,7 +54,7 @@ class Manifest(ABC):
     def _made(self, path: FieldPath, empty: Any) -> Any:
         if self.get(path) is None:
             self.set(path, empty)
-        # Read again: some mappings keep what they are given in a form of their own.
+        # Read again: some mappings convert their values.
         return self.get(path)
 
 
@@ -72,7 +72,7 @@ class MappingManifest(Manifest):
         return value
 
     def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path. Raises TypeError for a mapping that is read-only."""
+        """Set the value at a path. Raises TypeError for a read-only mapping."""
         data: Any = self._data
         for key in path[:-1]:
             if data.get(key) is None:
@@ -100,7 +100,7 @@ class ModelManifest(Manifest):
         return value
 
     def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path; metadata that is absent becomes a model. Raises AttributeError for unknown fields."""
+        """Set the value at a path; absent metadata is made as a model. Raises AttributeError for unknown fields."""
         model = self._model
         for key in path[:-1]:
             attribute = _attribute(model, key)
@@ -120,9 +120,9 @@ class ModelManifest(Manifest):
 
 
 def each(objs: Foreign | Iterable[Foreign] | None, *, writable: bool = True) -> Iterator[Manifest]:
-    """The manifests of one object, or of all in an iterable, however deep; None is skipped.
+    """The manifests of one object, or of all in nested iterables; None is skipped.
 
-    Raises TypeError for what is no object; and, when they are to be writable, for read-only views of objects.
+    Raises TypeError for other values, and, if they must be writable, for read-only views of objects.
     """
     if objs is None:
         return
@@ -138,7 +138,7 @@ def each(objs: Foreign | Iterable[Foreign] | None, *, writable: bool = True) -> 
 
 
 def read(obj: Foreign) -> Manifest:
-    """The manifest of one object that is only read; views of bodies will do. Raises TypeError for what is no object."""
+    """The manifest of one object to be read only; may be a view. Raises TypeError for other values."""
     found = MappingManifest(obj) if isinstance(obj, Mapping) else _recognized(obj)
     if found is None:
         raise _unsupported(obj)
@@ -152,7 +152,7 @@ def field_of(value: Any, key: str) -> Any:
 
 def _recognized(obj: Any) -> Manifest | None:
     if hasattr(obj, "attribute_map"):
-        # Also of classes that inherit from a model.
+        # Classes of users may inherit from a model.
         libraries = (base.__module__.partition(".")[0] for base in type(obj).__mro__)
         if (library := next((name for name in libraries if name in _MODEL_LIBRARIES), None)) is not None:
             return ModelManifest(obj, library)

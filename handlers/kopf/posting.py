@@ -1,9 +1,9 @@
-"""Handlers say something about objects here, and it becomes Event objects of Kubernetes.
+"""Handlers post Kubernetes Events about objects.
 
-`event`, `info`, `warn` and `exception` return at once: posts are written in the background, in order for each object, and
-equal ones are counted in one Event object (see `recorder`). They work wherever the handlers of objects run: in the handlers,
-in the filters' callbacks, in the threads of sync handlers, and in tasks born there. Elsewhere (startup, cleanup, login and
-probe handlers, threads and tasks of the program's own) they raise LookupError.
+`event`, `info`, `warn` and `exception` return at once: Events are written in the background, in order for each object, and
+equal ones are counted in one Event (see `recorder`). They work in the handlers of objects, in callbacks of filters, in the
+threads of sync handlers, and in tasks that these start. Elsewhere (startup, cleanup, login and probe handlers, threads and
+tasks of the program's own) they raise LookupError.
 """
 
 import logging
@@ -31,9 +31,9 @@ _LEVELS = (
 
 
 def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[Post]:
-    """The posts about one object or all in an iterable, however deep, those about Events left out.
+    """The Events about one object, or about all in nested iterables; there are none about Events.
 
-    Objects are views or dicts, pykube objects, or models of the kubernetes clients; TypeError for anything else.
+    Objects are those of `object_adapters`; TypeError for other values.
     """
     for manifest in each(objs, writable=False):
         found = {key: manifest.get(path) for key, path in _PATHS.items()}
@@ -43,19 +43,19 @@ def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[
 
 
 def describe_error(exc: BaseException | None, reason: str = "", message: str = "") -> tuple[str, str]:
-    """The reason and the message of a post about an error: its class, and its text after the message."""
+    """The reason and the message of an Event about an error: its class, and its text after the message."""
     if exc is None:
         return reason, str(message)
     return reason or type(exc).__name__, f"{message} {exc}" if message else str(exc)
 
 
 def type_of_level(level: int) -> str:
-    """The type of a post that was a log message: Debug, Normal, Warning, Error or Fatal."""
+    """The type of an Event for a log message: Debug, Normal, Warning, Error or Fatal."""
     return next((word for limit, word in _LEVELS if level >= limit), "Debug")
 
 
 SIMILAR = 10
-"""So many different messages of one reason about one object within 10 minutes are combined (client-go's number)."""
+"""From so many different messages with one reason about one object within 10 minutes on, they are combined (client-go's number)."""
 SIMILAR_LOGS = 100
 """The same for log messages, which all have one reason."""
 
@@ -102,29 +102,29 @@ _posting: ContextVar[Posting] = ContextVar("posting")
 
 
 def event(objs: Any, *, type: str, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
-    """Post an event of any type about an object, or about all in an iterable, however deep.
+    """Post an Event of any type about an object, or about all in nested iterables.
 
     Objects are bodies, dicts, pykube objects, or models of the kubernetes clients; TypeError for others. `backoffs` are the pauses
-    between the attempts, in seconds, in place of `settings.posting.default_backoffs`: one, or an iterable that can be asked again.
-    LookupError outside of the handlers of objects.
+    between the attempts, in seconds, in place of `settings.posting.default_backoffs`: one, or an iterable that can be iterated again.
+    LookupError outside the handlers of objects.
     """
     _here().say(objs, type, reason, message, backoffs)
 
 
 def info(objs: Any, *, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
-    """Post an event of type Normal, unless `settings.posting.level` is higher than INFO; see `event`."""
+    """Post an Event of type Normal, unless `settings.posting.level` is higher than INFO; see `event`."""
     _say_at(logging.INFO, objs, "Normal", reason, message, backoffs)
 
 
 def warn(objs: Any, *, reason: str, message: str = "", backoffs: Backoffs = None) -> None:
-    """Post an event of type Warning, unless `settings.posting.level` is higher than WARNING; see `event`."""
+    """Post an Event of type Warning, unless `settings.posting.level` is higher than WARNING; see `event`."""
     _say_at(logging.WARNING, objs, "Warning", reason, message, backoffs)
 
 
 def exception(
     objs: Any, *, reason: str = "", message: str = "", exc: BaseException | None = None, backoffs: Backoffs = None
 ) -> None:
-    """Post an event of type Error about an exception, by default the one that is being handled; see `event`.
+    """Post an Event of type Error about an exception, by default the current one; see `event`.
 
     The reason is the exception's class unless given; the exception's text follows the message. Nothing is posted when
     `settings.posting.level` is higher than ERROR.

@@ -1,4 +1,4 @@
-"""Answer liveness probes with what the `on.probe` handlers find (Kopf's `--liveness`)."""
+"""Answer liveness probes with the results of the `on.probe` handlers (Kopf's `--liveness`)."""
 
 import asyncio
 import json
@@ -10,11 +10,11 @@ from ..causes.causes import Activity
 from ..execution.activities import ActivityError, Stage
 
 KEEP_SECONDS = 10.0
-"""For how long what the handlers found is answered again without asking them."""
+"""For so many seconds the last results are answered again."""
 
 
 class Liveness:
-    """What the probe handlers found last; requests that come together share one run of them.
+    """The last results of the probe handlers; concurrent requests share one run of them.
 
     Before `begin` (the startup handlers have not succeeded yet) the page answers 503.
     """
@@ -22,17 +22,17 @@ class Liveness:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._begun = False
-        # A run goes on when who asked for it has gone: handlers that are retried would never come to their end otherwise.
+        # A run goes on when its request is gone: otherwise, handlers that are retried would never finish.
         self._run: asyncio.Task[dict[str, Any]] | None = None
         self._found: dict[str, Any] = {}
         self._until: float | None = None
 
     def begin(self) -> None:
-        """Ask the handlers from now on."""
+        """Call the handlers from now on."""
         self._begun = True
 
     async def end(self) -> None:
-        """Ask them no more."""
+        """Call them no more."""
         self._begun = False
         if self._run is not None:
             self._run.cancel()
@@ -50,13 +50,13 @@ class Liveness:
 
     def _ended(self, run: asyncio.Task[dict[str, Any]]) -> None:
         self._run = None
-        # Also takes note of the error, if nobody waits for it any more.
+        # Asking for the error also keeps asyncio from logging it when no request waits for it.
         if not run.cancelled() and run.exception() is None:
             self._found = run.result()
             self._until = asyncio.get_running_loop().time() + KEEP_SECONDS
 
     async def answer(self, _: PageRequest) -> PageResponse:
-        """The results as JSON. Raises ActivityError when a handler failed for good: a 500 to who asked."""
+        """The results as JSON. Raises ActivityError when a handler failed for good: status 500."""
         if not self._begun:
             return PageResponse(b"The startup handlers have not succeeded yet.\n", 503)
         found = await self.find()

@@ -28,9 +28,9 @@ SIZES = [0, LARGE]
 def test_all_views_follow_the_object(size: int) -> None:
     body = LiveBody(version(1, size), DecodedBodies())
     spec, labels, meta = body.spec, body.meta.labels, body.meta
-    assert (spec["x"], labels, meta.name, body.status) == ({"y": 1}, {"l": "1"}, "n", {})
+    assert [spec["x"], labels, meta.name, body.status] == [{"y": 1}, {"l": "1"}, "n", {}]
     body.show(version(2, size))
-    assert (spec["x"], labels, meta.name, body.status) == ({"y": 2}, {"l": "2"}, "n", {})
+    assert [spec["x"], labels, meta.name, body.status] == [{"y": 2}, {"l": "2"}, "n", {}]
     assert body == Body(version(2, size).body()) == version(2, size).body()
     assert (body["kind"], body.get("apiVersion"), body.get("no", 1), "metadata" in body) == ("Thing", "v1", 1, True)
     assert body["metadata"]["labels"] == {"l": "2"}
