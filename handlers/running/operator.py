@@ -162,18 +162,22 @@ class _Operator:
         return diagnostics
 
     def _add_first(self) -> None:
-        """Add what needs no server. A default address is served after the startup handlers: the operator's own server comes first."""
+        """Add what needs no cluster. A default address is bound after the startup handlers: the operator's own server comes first."""
         options, manager, diagnostics = self._options, self._manager, self._diagnostics
         address = parse_http(options.get("http"), in_cluster=is_in_cluster())
         shown_at = sites(address, parse_liveness(options.get("liveness_endpoint")))
         manager.add(diagnostics, Stage.HTTP)
+        late: list[Hooks] = []
         for site in shown_at:
+            server = diagnostics.server(site, self._liveness.answer)
             if site.is_early:
-                manager.add(diagnostics.server(site, self._liveness.answer), Stage.HTTP)
-        manager.add(Hooks("activities", self._start_up, self._clean_up), Stage.STARTUP)
-        for site in shown_at:
-            if not site.is_early:
-                manager.add(diagnostics.server(site, self._liveness.answer), Stage.STARTUP)
+                manager.add(server, Stage.HTTP)
+            else:
+                # It starts after the startup handlers, and answers until the cleanup handlers have ended.
+                manager.add(Hooks(server.name, stop=server.stop), Stage.HTTP)
+                late.append(Hooks(server.name, server.start))
+        for hooks in (Hooks("activities", self._start_up, self._clean_up), *late):
+            manager.add(hooks, Stage.STARTUP)
         manager.add(Hooks("connection", self._connect), Stage.STARTUP)
 
     async def run(self) -> None:
