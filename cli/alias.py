@@ -4,7 +4,8 @@ Expected flow: `install_as_kopf()` once, before anybody imports kopf (`ctl run` 
 package `kopf` that `ctl alias install` puts into an environment). From then on `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli` are modules over ours, also where Kopf itself is installed: a
 finder ahead of all others serves them. The public names are Kopf's; a name whose part is not built yet can be imported and
 used in annotations, and says so when it is really used. The private modules of Kopf (`kopf._cogs` and the like) can be imported too,
-since programs take public names from there, mostly for annotations; nothing else is in them, and is refused with the public names for it.
+since programs take public names from there, mostly for annotations, and compare dicts with `diff()`; nothing else is in them, and is
+refused with the public names for it.
 """
 
 import ast
@@ -255,6 +256,8 @@ def _describe_inner(module: str) -> _Description:
             return importlib.import_module(f"{module}.{name}")
         if module.endswith(".lifecycles"):
             return getattr(kopf.lifecycles, name)
+        if module.endswith(".diffs") and name == "diff":
+            return importlib.import_module(f"{_PACKAGE}.handlers.causes.diffs").diff
         raise AttributeError(name)
 
     return public, lookup, {}

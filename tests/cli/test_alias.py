@@ -271,6 +271,23 @@ def test_public_names_can_be_had_from_inner_modules(real_kopf: Path) -> None:
     assert refused in run.stderr
 
 
+def test_the_function_that_tells_differences_can_be_had_from_its_inner_module() -> None:
+    code = """
+import ctl; ctl.install_as_kopf()
+import kopf
+import kopf._cogs.structs.diffs
+from kopf._cogs.structs.diffs import DiffItem, diff as told
+found = kopf._cogs.structs.diffs.diff({"a": {"b": 1}, "c": [1]}, {"a": {"b": 2}, "d": 3})
+print(isinstance(found, kopf.Diff), sorted(tuple(item) for item in found))
+print([tuple(item) for item in told({"b": 1}, {"b": 2}, ("spec",))], DiffItem is kopf.DiffItem)
+"""
+    run = python(code)
+    assert run.stdout.splitlines() == [
+        "True [('add', ('d',), None, 3), ('change', ('a', 'b'), 1, 2), ('remove', ('c',), [1], None)]",
+        "[('change', ('spec', 'b'), 1, 2)] True",
+    ], run.stderr
+
+
 def test_what_is_told_of_inner_parts_is_public() -> None:
     public = {*kopf_names(), "testing.KopfRunner"}
     told = {name for names in MODULES.values() for name in names.split()} | set(RENAMED.values())
