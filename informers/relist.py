@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from ..client.objects import Object
 from .deltas import ADDED, UPDATED, Delta
 from .indexers import Indexer, Name
-from .watch_cache import Event, WatchCache
+from .watch_cache import ObjectEvent, WatchCache
 
 SLICE = 2_000
 """How many objects are compared in one go: a few milliseconds."""
@@ -51,7 +51,7 @@ class Listing:
             is_known = old is not None and old.resource_version == obj.resource_version and old.uid == obj.uid
             own[name] = old if old is not None and is_known else obj
 
-    def apply(self, events: Iterable[Event]) -> None:
+    def apply(self, events: Iterable[ObjectEvent]) -> None:
         """Take in events of a streamed list."""
         added: list[Object] = []
         for event in events:

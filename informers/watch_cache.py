@@ -19,7 +19,7 @@ BURIED = 1024
 """How many deleted objects are remembered, so that a late event does not bring one back."""
 
 
-class Event(Protocol):
+class ObjectEvent(Protocol):
     """One line of a watch, as the client gives it."""
 
     type: str
@@ -53,7 +53,7 @@ class WatchCache:
 
     # The watch.
 
-    def apply(self, events: Iterable[Event]) -> list[Delta]:
+    def apply(self, events: Iterable[ObjectEvent]) -> list[Delta]:
         """Follow the watch; gives what changed. Events that are older than what is known are dropped and counted."""
         deltas: list[Delta] = []
         append = deltas.append
@@ -83,7 +83,7 @@ class WatchCache:
         self.resource_version, self.order = version, version_order(version)
         return deltas
 
-    def _apply_one(self, event: Event, name: Name, version: str, deltas: list[Delta]) -> str:
+    def _apply_one(self, event: ObjectEvent, name: Name, version: str, deltas: list[Delta]) -> str:
         """Take in one event; gives the version that the cache has come to."""
         obj = event.object
         if event.type == "BOOKMARK":
@@ -99,7 +99,7 @@ class WatchCache:
         is_newer = bool(obj.resource_version) and _is_newer(obj.resource_version, version)
         return obj.resource_version if is_newer else version
 
-    def _change(self, event: Event, name: Name, deltas: list[Delta]) -> None:
+    def _change(self, event: ObjectEvent, name: Name, deltas: list[Delta]) -> None:
         obj, old = event.object, self.objects.get(name)
         known = old
         if known is not None and known.uid != obj.uid:
@@ -126,7 +126,7 @@ class WatchCache:
         for indexer in self.indexers.values():
             indexer.update(name, old, new)
 
-    def _is_stale(self, event: Event, old: Object | None) -> bool:
+    def _is_stale(self, event: ObjectEvent, old: Object | None) -> bool:
         obj = event.object
         if old is not None and old.uid == obj.uid:
             # A deletion is final for its uid, whatever its version.

@@ -21,23 +21,22 @@ from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
 from ..kernel.reconciler import Result, as_function
 from ..leader.gates import Gate
-from .built import BuiltController
+from .built import BuiltController, ControllerOptions, Plan, SourceSpec, WatchSpec
 from .context import Context
-from .plan import ControllerOptions, Plan, SourceSpec, WatchSpec
 
 T = TypeVar("T")
 
 Reconciles = (
     Callable[[Key, Context], Awaitable[Result | None] | Result | None] | Callable[[Key], Awaitable[Result | None]]
 )
-"""A function that reconciles. One that is not async runs in the event loop as well, and so must not wait for anything."""
+"""A reconciler as a function. One that is not async runs in the event loop as well, so it must not wait for anything."""
 
 
 class ReconcilesObjects(Protocol):
-    """A reconciler as an object, for those that have a state or parts of their own."""
+    """A reconciler as an object, for reconcilers with a state."""
 
     async def reconcile(self, key: Key, context: Context, /) -> Result | None:
-        """Bring the world into the state that the object of the key asks for; see `Reconciler` for what may be relied on."""
+        """Bring the cluster to the state that the object of the key asks for; see `Reconciler` for the promises."""
 
 
 Items = AsyncIterable[T] | Callable[[], AsyncIterable[T]]
@@ -144,30 +143,30 @@ def controller(resource: str) -> Builder:
 
 
 def refuse_namesakes(names: Iterable[str]) -> None:
-    """Raise ValueError when two controllers of one process bear the same name.
+    """Raise ValueError when two controllers of one process have the same name.
 
-    A controller knows its own writes by its name, and does not hear of them; and two would count as one in the metrics.
+    A controller ignores the changes that it has written under its name; and metrics tell controllers apart by name.
     """
     known: set[str] = set()
     for name in names:
         if name in known:
             raise ValueError(
-                f"There are two controllers of the name {name!r}; each needs one of its own, since by it a controller knows its own writes, "
-                "and is told apart in metrics. Give one of them another name: .named('...')."
+                f"There are two controllers of the name {name!r}; each needs one of its own, since it marks the controller's own writes "
+                "and its metrics. Give one of them another name: .named('...')."
             )
         known.add(name)
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSpec:
-    """A controller that is complete but for the cluster."""
+    """The description of a controller, with its reconciler."""
 
     plan: Plan
     function: Callable[[Key, Any], Awaitable[Result | None] | Result | None]
 
     @property
     def name(self) -> str:
-        """What it is called in logs and metrics."""
+        """The name in logs and metrics."""
         return self.plan.options.name
 
     def build(

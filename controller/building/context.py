@@ -1,4 +1,4 @@
-"""What a reconciler of a built controller works with: one attempt of one key, the caches, the writes, the events."""
+"""The context of a reconciler: one attempt of one key, with reads, writes and events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from ..api import ownership
 from ..api.cache import ResourceCache
 from ..api.client import CachedClient, Mutate, Where, WriteResult
 from ..api.conditions import Condition
-from ..events.correlator import Spam, Way
-from ..events.event import Post
+from ..events.correlator import CorrelatorOptions, SpamLimit
+from ..events.event import Event
 from ..events.recorder import Recorder
 from ..kernel.reconciler import Attempt, Trigger
 
 BACKOFFS = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
-"""The pauses between the attempts to post an event, in seconds."""
-SAYING = Way(BACKOFFS, similar=10, spam=Spam(burst=25, refill=300.0))
-"""How events of reconcilers are treated: with the numbers of client-go's recorder."""
+"""Seconds between the attempts to write an event."""
+EVENT_OPTIONS = CorrelatorOptions(BACKOFFS, max_similar=10, spam=SpamLimit(burst=25, refill=300.0))
+"""The options of client-go's recorder."""
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What the attempts of one controller have in common."""
+class SharedContext:
+    """The parts that the contexts of one controller share."""
 
     cached: CachedClient
     primary: ResourceCache
@@ -36,18 +36,18 @@ class Context:
     """One attempt of one key.
 
     Reads come from the caches and never ask the server. Writes go to the server, and their answers are in the caches when the method
-    returns: a later read sees them, in this attempt and all others, and their echoes trigger nothing in this controller. The first
+    returns: a later read sees them, in this attempt and all others, and their echoes start no attempts of this controller. The first
     argument of most methods is a resource, by the name that was given to `owns`, `watches` or `reads`, or any other that the server
     has; a `name` without a namespace is in the namespace of the reconciled object.
     """
 
-    __slots__ = ("_seen", "_world", "attempt", "key")
+    __slots__ = ("_seen", "_shared", "attempt", "key")
 
-    def __init__(self, world: World, attempt: Attempt[Key]) -> None:
-        self._world = world
-        self._seen = world.primary.get(attempt.key)
+    def __init__(self, shared: SharedContext, attempt: Attempt[Key]) -> None:
+        self._shared = shared
+        self._seen = shared.primary.get(attempt.key)
         self.attempt = attempt
-        """The how manieth it is, why it is made, and until when."""
+        """Its number, trigger, priority and deadline."""
         self.key = attempt.key
 
     # The reconciled object.
@@ -59,11 +59,11 @@ class Context:
 
     @property
     def object(self) -> Object | None:
-        """The object to be reconciled, as the cache has it; None: it is gone."""
-        return self._world.primary.get(self.key)
+        """The reconciled object, from the cache; None: it is gone."""
+        return self._shared.primary.get(self.key)
 
     def body(self) -> dict[str, Any] | None:
-        """The same, decoded anew at each call; the dicts are the caller's own."""
+        """Its body, decoded at each call; None: it is gone. The dicts are the caller's own."""
         obj = self.object
         return None if obj is None else obj.body()
 
@@ -74,8 +74,8 @@ class Context:
         return None if obj is None else obj.metadata()
 
     def reference(self) -> dict[str, str | None]:
-        """What it is known by, as it was when the attempt began: apiVersion, kind, name, uid (None: it was gone) and namespace."""
-        resource, seen = self._world.primary.resource, self._seen
+        """A reference to it as it was when the attempt began: apiVersion, kind, name, uid (None: it was gone) and namespace."""
+        resource, seen = self._shared.primary.resource, self._seen
         return {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
@@ -86,12 +86,12 @@ class Context:
 
     @property
     def is_being_deleted(self) -> bool:
-        """Whether it is gone, or marked for deletion."""
+        """Whether it is marked for deletion, or gone."""
         metadata = self.metadata
         return metadata is None or metadata.deletion_timestamp is not None
 
     async def set_status(self, status: Mapping[str, Any] | None = None, *conditions: Condition) -> WriteResult | None:
-        """Merge something into its status, and bring conditions up to date; nothing is sent when it says so already.
+        """Merge values into its status, and update conditions; nothing is sent when the status has them already.
 
         `lastTransitionTime` moves with the status of a condition only, `observedGeneration` is the generation at the beginning of the
         attempt. None when the object is gone. See `CachedClient.set_status`.
@@ -100,23 +100,23 @@ class Context:
         if seen is None:
             return None
         return await self.cached.set_status(
-            self._world.primary.resource, seen, status, conditions, generation=seen.metadata().generation
+            self._shared.primary.resource, seen, status, conditions, generation=seen.metadata().generation
         )
 
     async def add_finalizer(self, finalizer: str) -> None:
-        """Keep it from vanishing until the finalizer is removed; nothing happens when it is leaving already, or has it."""
+        """Add a finalizer; nothing happens when the object has it, or is being deleted."""
         if (obj := self.object) is not None:
-            await self.cached.add_finalizer(self._world.primary.resource, obj, finalizer)
+            await self.cached.add_finalizer(self._shared.primary.resource, obj, finalizer)
 
     async def remove_finalizer(self, finalizer: str) -> None:
-        """Let it go; nothing happens when it is gone, or has no such finalizer."""
+        """Remove a finalizer; nothing happens when the object is gone, or has no such finalizer."""
         if (obj := self.object) is not None:
-            await self.cached.remove_finalizer(self._world.primary.resource, obj, finalizer)
+            await self.cached.remove_finalizer(self._shared.primary.resource, obj, finalizer)
 
     def own(self, child: dict[str, Any], *, suffix: str | None = None) -> dict[str, Any]:
-        """Make a body a child of the reconciled object, in place: controlled by it, in its namespace, named after it with a suffix.
+        """Make a body a child of the reconciled object, in place: with its owner reference, namespace, and its name and a suffix.
 
-        Gives the same body. Raises OwnershipError as `ownership.adopt` does, also when the reconciled object is gone.
+        Returns the same body. Raises OwnershipError as `ownership.adopt` does, also when the reconciled object is gone.
         """
         body = self.body()
         if body is None:
@@ -130,13 +130,13 @@ class Context:
 
     @property
     def cached(self) -> CachedClient:
-        """The client of this controller, by key and for everything that is not offered here."""
-        return self._world.cached
+        """The client of this controller, with more methods than this context."""
+        return self._shared.cached
 
     @property
     def client(self) -> Client:
-        """The client below. What is written with it is seen when the watch delivers it."""
-        return self._world.cached.client
+        """The client without caches. Its writes are seen here when the watch delivers them."""
+        return self._shared.cached.client
 
     def get(self, where: Where, name: str, namespace: str | None = None) -> Object | None:
         """One object, or None."""
@@ -144,16 +144,16 @@ class Context:
         return cache.get(self._key(cache.resource.namespaced, name, namespace))
 
     def list(self, where: Where, namespace: str | None = None, selector: str | None = None) -> "Sequence[Object]":
-        """The objects of a namespace (None: of all that are looked at), of those the ones whose labels match a selector."""
+        """The objects of a namespace (None: of all watched ones) whose labels match a selector."""
         return self.cached.lister(where).list(namespace, selector)
 
     def owned(self, where: Where) -> "Sequence[Object]":
-        """The objects of a resource that the reconciled object owns, by uid; none when it is gone."""
+        """The objects of a resource that the reconciled object owns; none when it is gone."""
         cache, obj = self.cached.cache(where), self.object
         return () if obj is None else cache.owned(obj)
 
     def lister(self, where: Where) -> Lister:
-        """Other reads: by index, or into types of your own."""
+        """Other reads: by index, or decoded into types of your own."""
         return self.cached.lister(where)
 
     async def get_live(self, where: Where, name: str, namespace: str | None = None) -> Object | None:
@@ -164,13 +164,13 @@ class Context:
     # Writes.
 
     async def ensure(self, where: Where, wanted: Mapping[str, Any]) -> WriteResult:
-        """Create an object, or patch what of it is not as wanted; nothing is sent when all is. See `CachedClient.ensure`."""
+        """Create an object, or patch the fields that differ; nothing is sent when none does. See `CachedClient.ensure`."""
         return await self.cached.ensure(where, wanted)
 
     async def change(
         self, where: Where, name: str, mutate: Mutate, *, namespace: str | None = None
     ) -> WriteResult | None:
-        """Let a function change a body in place, and write the difference; no change of others is lost. See `CachedClient.change`."""
+        """Have a function change a body in place, and write the difference; no change of others is lost. See `CachedClient.change`."""
         resource = await self.cached.resource(where)
         return await self.cached.change(resource, self._key(resource.namespaced, name, namespace), mutate)
 
@@ -179,7 +179,7 @@ class Context:
         return await self.cached.create(where, body)
 
     async def replace(self, where: Where, body: Mapping[str, Any]) -> Object:
-        """Put a body in the place of what is there; Conflict when its version is not the newest."""
+        """Replace an object; Conflict when the body's version is not the newest."""
         return await self.cached.replace(where, body)
 
     async def patch(
@@ -191,17 +191,17 @@ class Context:
         kind: PatchKind = PatchKind.MERGE,
         subresource: str | None = None,
     ) -> Object:
-        """Change parts of an object. Raises what `Client.patch` raises."""
+        """Patch an object. Raises what `Client.patch` raises."""
         return await self.cached.patch(where, key, patch, kind=kind, subresource=subresource)
 
     async def apply(
         self, where: Where, body: Mapping[str, Any], *, manager: str | None = None, force: bool = False
     ) -> Object:
-        """Apply a body on the server as a field manager (this controller); Conflict when another one owns a field, unless forced."""
+        """Server-side apply, by default with this controller as the field manager; Conflict when another one owns a field, unless forced."""
         return await self.cached.apply(where, body, manager=manager, force=force)
 
     async def delete(self, where: Where, obj: Object) -> None:
-        """Delete this very object (by its uid); what stays for its finalizers is seen as marked."""
+        """Delete this very object (by its uid). With finalizers it stays, marked for deletion."""
         await self.cached.delete(where, obj)
 
     # Events.
@@ -221,7 +221,9 @@ class Context:
         """Post an event of any type (the API takes Normal and Warning from most callers); see `info`."""
         obj = about or self.object or self._seen
         if obj is not None:
-            self._world.recorder.add(Post(ownership.object_reference(obj.stub()), type, reason, message), SAYING)
+            self._shared.recorder.add(
+                Event(ownership.object_reference(obj.stub()), type, reason, message), EVENT_OPTIONS
+            )
 
     def _key(self, namespaced: bool | None, name: str, namespace: str | None) -> Key:
         return Key(None if namespaced is False else namespace or self.key.namespace, name)

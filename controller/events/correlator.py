@@ -1,7 +1,7 @@
-"""Decide which posts are said anew and which are only counted, as client-go's recorder does: time is an argument.
+"""Decides which events are new and which are counted or combined, as client-go's event correlator does. Pure: time is an argument.
 
-Posts that say the same are one line with a count. Of posts about one object that differ in their messages only, the first few
-have lines of their own, and all others within the window share one, which shows the latest message.
+Equal events are one series with a count. Of events about one object that differ in their messages only, the first few have series of
+their own, and all others within the window share one, which has the latest message.
 """
 
 from collections import OrderedDict
@@ -9,60 +9,60 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from .event import Post
+from .event import Event
 
 SIMILAR_WINDOW = timedelta(minutes=10)
-"""How long posts must not come for their similarity to be forgotten (client-go: 600 s)."""
+"""Similar events are forgotten when none has come for so long (client-go: 600 s)."""
 COMBINED = "(combined from similar events): "
-"""Begins the message of a line that stands for several messages (client-go's words)."""
+"""The prefix of the message of combined events (client-go's)."""
 REMEMBERED = 4096
-"""How many lines, and how many similarities, are remembered (client-go's)."""
+"""How many series, and how many groups of similar events, are remembered (client-go's)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spam:
-    """How much may be written about one object: `burst` writes at once, and one more for each `refill` seconds (client-go: 25 and 300)."""
+class SpamLimit:
+    """How many events may be written about one object: `burst` at once, and one more every `refill` seconds (client-go: 25 and 300)."""
 
     burst: int
     refill: float
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How one sort of posts is treated.
+class CorrelatorOptions:
+    """How events are written.
 
-    `backoffs`: the pauses between the attempts to post, in seconds; a number is one pause. `similar`: so many different
-    messages have lines of their own before the others are combined. `spam`: how much is written about one object; None: no limit.
-    What is over the limit is counted and told later; of lines that were never told more than `burst` do not wait: further ones are dropped.
+    `backoffs`: the pauses between the attempts to write, in seconds; a number is one pause. `max_similar`: so many different messages
+    have series of their own before further ones are combined. `spam`: None is no limit. Events over the limit are counted and written
+    later; but at most `burst` unwritten series wait for one object, and further events are dropped.
     """
 
     backoffs: float | Iterable[float]
-    similar: int
-    spam: Spam | None = None
+    max_similar: int
+    spam: SpamLimit | None = None
 
     def pause(self, failures: int) -> float | None:
-        """The pause after so many failures in a row (1 at least), in seconds; None: give up."""
+        """The pause after so many failures in a row, in seconds; None: give up."""
         pauses = (self.backoffs,) if isinstance(self.backoffs, (int, float)) else self.backoffs
         return next((float(pause) for number, pause in enumerate(pauses, 1) if number == failures), None)
 
 
 @dataclass(slots=True, eq=False)
-class Line:
-    """One thing that is said about one object, and how often it was.
+class EventSeries:
+    """Equal, or combined, events about one object.
 
-    `count` is how often it was posted, `told` how many of these the server knows, in the Event object of `name` and `namespace`;
-    None: there is none to count in. `since` is when the first of the others was posted, `first` and `last` the first and the
-    last of all. `writes`, `failures` (in a row) and `again` (a loop time) belong to whoever writes.
+    `count` events came; `written` of them are in the Event object of `name` and `namespace` (None: there is none to patch). `since` is
+    the time of the first event that is not written, `first` and `last` are those of all. `writes`, `failures` (in a row) and `again`
+    (a loop time) belong to the recorder.
     """
 
     key: tuple[str | None, ...]
-    post: Post
-    way: Way
+    event: Event
+    options: CorrelatorOptions
     first: datetime
     last: datetime
     since: datetime
     count: int = 0
-    told: int = 0
+    written: int = 0
     name: str | None = None
     namespace: str | None = None
     writes: int = 0
@@ -70,9 +70,9 @@ class Line:
     again: float = 0.0
 
     @property
-    def is_told(self) -> bool:
-        """Whether the server knows all."""
-        return self.told >= self.count
+    def is_written(self) -> bool:
+        """Whether all events are written."""
+        return self.written >= self.count
 
 
 @dataclass(slots=True)
@@ -81,19 +81,19 @@ class _Similar:
     messages: set[str] = field(default_factory=set)
 
 
-class Allowances:
-    """How much may still be written about each object; time is an argument, in seconds of any clock that only goes forward."""
+class SpamFilter:
+    """How much may still be written about each object. Times are in seconds of a monotonic clock."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        # What there was at a moment, by object.
+        # What was left at a moment, by object.
         self._left: OrderedDict[tuple[str | None, ...], tuple[float, float]] = OrderedDict()
 
-    def spend(self, key: tuple[str | None, ...], spam: Spam, now: float) -> float:
-        """Take leave for one write: 0 when it may be made now, or the seconds until it may be asked for again."""
+    def spend(self, key: tuple[str | None, ...], spam: SpamLimit, now: float) -> float:
+        """Spend one write: 0 when it may be made now, or the seconds until it may be tried again."""
         left, since = self._left.pop(key, (float(spam.burst), now))
         left = min(float(spam.burst), left + (now - since) / spam.refill)
-        # What was added up from fractions may be a hair less than one.
+        # A sum of fractions may be slightly less than one.
         wait = 0.0 if left > 1 - 1e-6 else (1 - left) * spam.refill
         self._left[key] = (left if wait else left - 1, now)
         if len(self._left) > self._remembered:
@@ -101,87 +101,87 @@ class Allowances:
         return wait
 
 
-class Repeats:
-    """The lines of all objects. Those that the server knows are forgotten one day, the least recently used first."""
+class EventCorrelator:
+    """The series of all objects. Written ones are forgotten in time, the least recently used first."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        self._lines: OrderedDict[tuple[str | None, ...], Line] = OrderedDict()
+        self._series: OrderedDict[tuple[str | None, ...], EventSeries] = OrderedDict()
         self._similar: OrderedDict[tuple[str | None, ...], _Similar] = OrderedDict()
-        # By object, in the order of their first posts that the server does not know.
-        self._untold: dict[tuple[str | None, ...], dict[Line, None]] = {}
+        # By object, in the order of their first unwritten events.
+        self._unwritten: dict[tuple[str | None, ...], dict[EventSeries, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._series)
 
     def __iter__(self) -> Iterator[tuple[str | None, ...]]:
-        """The keys of the objects about which something is to be told."""
-        return iter(tuple(self._untold))
+        """The keys of the objects with unwritten events."""
+        return iter(tuple(self._unwritten))
 
-    def refuses(self, post: Post, way: Way) -> bool:
-        """Whether a post is spam, to be dropped: nothing like it is known, and too much about its object waits already."""
-        if way.spam is None or len(self._untold.get(post.object_key, ())) < way.spam.burst:
+    def is_spam(self, event: Event, options: CorrelatorOptions) -> bool:
+        """Whether to drop an event: it begins a series, and too many unwritten ones wait for its object."""
+        if options.spam is None or len(self._unwritten.get(event.object_key, ())) < options.spam.burst:
             return False
-        return post.repeat_key not in self._lines and ("combined", *post.similar_key) not in self._lines
+        return event.repeat_key not in self._series and ("combined", *event.similar_key) not in self._series
 
-    def take(self, post: Post, way: Way, now: datetime) -> Line:
-        """Count a post; gives its line."""
-        key = post.repeat_key
-        if self._is_combined(post, way, now):
-            key = ("combined", *post.similar_key)
-            post = replace(post, message=COMBINED + post.message)
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = Line(key, post, way, first=now, last=now, since=now)
-        elif line.is_told:
-            line.since = now
-        line.post, line.last = post, now
-        line.count += 1
-        self._lines.move_to_end(key)
-        self._untold.setdefault(post.object_key, {})[line] = None
+    def take(self, event: Event, options: CorrelatorOptions, now: datetime) -> EventSeries:
+        """Count an event; returns its series."""
+        key = event.repeat_key
+        if self._is_combined(event, options, now):
+            key = ("combined", *event.similar_key)
+            event = replace(event, message=COMBINED + event.message)
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = EventSeries(key, event, options, first=now, last=now, since=now)
+        elif series.is_written:
+            series.since = now
+        series.event, series.last = event, now
+        series.count += 1
+        self._series.move_to_end(key)
+        self._unwritten.setdefault(event.object_key, {})[series] = None
         self._forget()
-        return line
+        return series
 
-    def untold(self, object_key: tuple[str | None, ...]) -> list[Line]:
-        """What is to be told about an object, in order."""
-        return list(self._untold.get(object_key, ()))
+    def unwritten(self, object_key: tuple[str | None, ...]) -> list[EventSeries]:
+        """The series of an object with unwritten events, in order."""
+        return list(self._unwritten.get(object_key, ()))
 
-    def told(self, line: Line, count: int) -> None:
-        """So many of a line's posts are known to the server now."""
-        line.told = count
-        if line.is_told:
-            self._settle(line)
+    def note_written(self, series: EventSeries, count: int) -> None:
+        """Note that so many events of a series are written now."""
+        series.written = count
+        if series.is_written:
+            self._finish(series)
 
-    def drop(self, line: Line) -> None:
-        """Forget a line: what comes after it is said anew."""
-        self._settle(line)
-        if self._lines.get(line.key) is line:
-            del self._lines[line.key]
+    def drop(self, series: EventSeries) -> None:
+        """Forget a series: the next event begins a new one."""
+        self._finish(series)
+        if self._series.get(series.key) is series:
+            del self._series[series.key]
 
-    def _settle(self, line: Line) -> None:
-        lines = self._untold.get(line.post.object_key, {})
-        lines.pop(line, None)
+    def _finish(self, series: EventSeries) -> None:
+        lines = self._unwritten.get(series.event.object_key, {})
+        lines.pop(series, None)
         if not lines:
-            self._untold.pop(line.post.object_key, None)
+            self._unwritten.pop(series.event.object_key, None)
 
-    def _is_combined(self, post: Post, way: Way, now: datetime) -> bool:
-        similar = self._similar.get(post.similar_key)
+    def _is_combined(self, event: Event, options: CorrelatorOptions, now: datetime) -> bool:
+        similar = self._similar.get(event.similar_key)
         if similar is None or now - similar.last > SIMILAR_WINDOW:
-            similar = self._similar[post.similar_key] = _Similar(now)
+            similar = self._similar[event.similar_key] = _Similar(now)
         similar.last = now
-        self._similar.move_to_end(post.similar_key)
-        if post.message in similar.messages:
+        self._similar.move_to_end(event.similar_key)
+        if event.message in similar.messages:
             return False
-        if len(similar.messages) + 1 >= way.similar:
+        if len(similar.messages) + 1 >= options.max_similar:
             return True
-        similar.messages.add(post.message)
+        similar.messages.add(event.message)
         return False
 
     def _forget(self) -> None:
         while len(self._similar) > self._remembered:
             self._similar.popitem(last=False)
-        # At most as many looks as there are lines over the limit, so that a post costs the same whatever waits.
-        for _ in range(len(self._lines) - self._remembered):
-            key, line = self._lines.popitem(last=False)
-            if not line.is_told:
-                self._lines[key] = line
+        # At most one step for each series over the limit, so that an event costs the same however many wait.
+        for _ in range(len(self._series) - self._remembered):
+            key, series = self._series.popitem(last=False)
+            if not series.is_written:
+                self._series[key] = series

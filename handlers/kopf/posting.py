@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
-from ...controller.events.correlator import Way
-from ...controller.events.event import REFERENCE, Post, Reporter
+from ...controller.events.correlator import CorrelatorOptions
+from ...controller.events.event import REFERENCE, Event, EventSource
 from ...controller.events.recorder import Recorder
 from ..causes.causes import ActivityCause, current_cause
 from ..settings import OperatorSettings
@@ -30,14 +30,14 @@ _LEVELS = (
 )
 
 
-def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[Post]:
+def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[Event]:
     """The Events about one object, or about all in nested iterables; there are none about Events.
 
     Objects are those of `object_adapters`; TypeError for other values.
     """
     for manifest in each(objs, writable=False):
         found = {key: manifest.get(path) for key, path in _PATHS.items()}
-        post = Post({key: value for key, value in found.items() if value}, type, reason, message)
+        post = Event({key: value for key, value in found.items() if value}, type, reason, message)
         if not post.is_about_event:
             yield post
 
@@ -71,7 +71,7 @@ class Posting:
 
     def __init__(self, client: Client, settings: OperatorSettings, rights: Rights) -> None:
         how = settings.posting
-        reporter = Reporter(how.reporting_component, how.reporting_instance, how.event_name_prefix)
+        reporter = EventSource(how.reporting_component, how.reporting_instance, how.event_name_prefix)
         self.settings = settings
         self._recorder = Recorder(client, reporter, rights, concurrency=how.worker_limit)
         self._poster = _Poster(self._recorder, settings)
@@ -93,7 +93,7 @@ class Posting:
         """Post about all of the objects, if posting is enabled."""
         settings = self.settings.posting
         if settings.enabled:
-            way = Way(settings.default_backoffs if backoffs is None else backoffs, SIMILAR)
+            way = CorrelatorOptions(settings.default_backoffs if backoffs is None else backoffs, SIMILAR)
             for post in posts_about(objs, type=type, reason=reason, message=message):
                 self._recorder.add(post, way)
 
@@ -155,9 +155,9 @@ class _Poster(logging.Handler):
             return
         try:
             reference = {key: value for key, value in known["k8s_ref"].items() if value}
-            post = Post(reference, type_of_level(record.levelno), "Logging", self.format(record))
+            post = Event(reference, type_of_level(record.levelno), "Logging", self.format(record))
             if not post.is_about_event:
-                self._recorder.add(post, Way(settings.logging_backoffs, SIMILAR_LOGS))
+                self._recorder.add(post, CorrelatorOptions(settings.logging_backoffs, SIMILAR_LOGS))
         except Exception:  # as all logging handlers do: a message that cannot be formatted is told on stderr
             self.handleError(record)
 

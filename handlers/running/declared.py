@@ -124,7 +124,7 @@ class Controllers:
         assert self._namespaces is not None
         for one in self._starts:
             if one.follows:
-                await one.built.reach(self._namespaces.names)
+                await one.built.set_namespaces(self._namespaces.names)
 
     async def _start(self, one: _Start) -> None:
         while True:

@@ -12,7 +12,6 @@ KNOWN_TWICE: set[str] = {
     "LeadershipSettings",
     "OwnerReference",
     "Place",
-    "Repeats",
     "Request",
     "Shown",
     "Spec",

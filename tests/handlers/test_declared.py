@@ -220,7 +220,7 @@ async def test_a_declared_controller_is_in_the_metrics_and_explains_its_keys(wor
         assert wrong["informer"].startswith("watching")
         status, text = await site.get("/debug/explain?controller=notes&key=default/nobody")
         assert status == 404
-        assert "The controller notes knows of no 'default/nobody'; its copy: watching" in text
+        assert "The controller notes has no key 'default/nobody'; its cache: watching" in text
 
 
 async def test_two_controllers_of_one_name_are_refused_at_the_start(world: World) -> None:

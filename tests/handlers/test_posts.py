@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.controller.events.event import LONGEST_MESSAGE, Post, Reporter, build_event, cut_message
+from ctl.controller.events.event import LONGEST_MESSAGE, Event, EventSource, build_event, cut_message
 from ctl.handlers.causes.views import Body
 from ctl.handlers.kopf.posting import describe_error, posts_about, type_of_level
 
@@ -19,7 +19,7 @@ SAID = {"type": "Normal", "reason": "Why", "message": "What"}
 
 def test_an_event_is_written_as_by_kopf() -> None:
     [post] = posts_about(Body(RAW), **SAID)
-    assert build_event(post, Reporter(), NOW) == {
+    assert build_event(post, EventSource(), NOW) == {
         "metadata": {"namespace": "ns", "generateName": "kopf-event-"},
         "action": "Action?",
         "type": "Normal",
@@ -44,7 +44,7 @@ def test_an_event_is_written_as_by_kopf() -> None:
 def test_events_about_cluster_scoped_objects_are_in_default_and_name_no_namespace() -> None:
     """As client-go writes them."""
     [post] = posts_about({"kind": "Node", "metadata": {"name": "n"}}, **SAID)
-    event = build_event(post, Reporter(component="c", instance="i", name_prefix="p-"), NOW)
+    event = build_event(post, EventSource(component="c", instance="i", name_prefix="p-"), NOW)
     assert event["metadata"] == {"namespace": "default", "generateName": "p-"}
     assert event["involvedObject"] == {"kind": "Node", "name": "n"}
     assert (event["source"], event["reportingComponent"], event["reportingInstance"]) == ({"component": "c"}, "c", "i")
@@ -88,8 +88,8 @@ def test_a_message_fits_and_keeps_its_ends(message: str, limit: int) -> None:
 
 
 def test_posts_are_grouped() -> None:
-    def post(**changes: Any) -> Post:
-        return Post(**{"reference": {"uid": "u", "name": "n"}, **SAID, **changes})
+    def post(**changes: Any) -> Event:
+        return Event(**{"reference": {"uid": "u", "name": "n"}, **SAID, **changes})
 
     one, other = post(), post(message="Other")
     assert one.object_key == other.object_key == ("u",)

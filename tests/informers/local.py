@@ -8,7 +8,7 @@ from ctl.informers.deltas import Delta
 from ctl.informers.own_writes import OwnWrites
 from ctl.informers.reader import Reader
 from ctl.informers.relist import Listing
-from ctl.informers.watch_cache import Event, WatchCache
+from ctl.informers.watch_cache import ObjectEvent, WatchCache
 
 
 class Local(Reader):
@@ -26,7 +26,7 @@ class Local(Reader):
     def delivered(self) -> list[Object]:
         return list(self.cache.objects.values())
 
-    def apply(self, events: Iterable[Event]) -> list[Delta]:
+    def apply(self, events: Iterable[ObjectEvent]) -> list[Delta]:
         return self.own.follow(self.cache.apply(events), 0.0)
 
     def overlay(self, obj: Object) -> bool:
