@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+from ..controller.program.stopping import end_process
 from ..runtime.signals import caught
 from ..runtime.tasks import cancel_all, left_behind
 
@@ -108,8 +109,6 @@ def collecting_rarely() -> Iterator[None]:
 
 def last_resort() -> Callable[[Exception], None] | None:
     """The function that ends the process at once with one sentence and exit code 1; None where the command does not own the process."""
-    from ..controller.program.stopping import end_process  # the HTTP library takes half a second to load
-
     return end_process if Process.is_ours else None
 
 

@@ -177,10 +177,12 @@ class Manager:
         return last
 
     async def _stop_after(self, error: BaseException) -> None:
-        """Stop everything because of an error, which matters more than those of the stop."""
+        """Stop everything because of an error, which matters more than those of the stop; a cancellation does not."""
         try:
             await self.stop()
         except StopError as stopping:
+            if isinstance(error, asyncio.CancelledError):
+                raise
             _logger.exception("%s: components failed to stop after %r", self.name, error, exc_info=stopping)
 
     async def run(self, stop: asyncio.Event | None = None) -> None:

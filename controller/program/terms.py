@@ -52,11 +52,11 @@ class LeaderGate(ProgramGate):
         super().__init__(leadership, others)
         gates = others if leadership is None else (leadership, *others)
         self._heirs = [gate for gate in gates if isinstance(gate, Heir)]
-        self._timed = [gate for gate in gates if isinstance(gate, Timed)]
-
-    def left(self) -> float:
-        """For how many seconds anything may begin, whether or not the loop has heard of an end."""
-        return min((gate.left() for gate in self._timed), default=inf)
+        timed = [gate.left for gate in gates if isinstance(gate, Timed)]
+        self.left: Callable[[], float] = (
+            timed[0] if len(timed) == 1 else lambda: min((one() for one in timed), default=inf)
+        )
+        """For how many seconds anything may begin, whether or not the loop has heard of an end. It is asked for each attempt."""
 
     async def catch_up(self, copy: Copy) -> None:
         """Wait until attempts may go by this cache."""

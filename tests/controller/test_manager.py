@@ -256,6 +256,19 @@ async def test_a_failure_matters_more_than_those_of_the_stop(caplog: pytest.LogC
     assert "a cannot stop" in caplog.text
 
 
+async def test_a_stop_that_fails_after_a_start_was_given_up_is_told() -> None:
+    class Slow(Part):
+        async def start(self) -> None:
+            await asyncio.sleep(1000)
+
+    manager, stop = Manager(), asyncio.Event()
+    manager.add(Part("a", [], fail="stop"))
+    manager.add(Slow("slow", []))
+    asyncio.get_running_loop().call_later(10, stop.set)
+    with pytest.raises(StopError):
+        await manager.run(stop)
+
+
 async def test_without_patience_components_are_waited_for() -> None:
     manager = Manager(grace=1, patience=None)
     manager.add(Part("a", [], slow=100))
