@@ -1,14 +1,14 @@
-"""The errors by which a handler tells what shall become of it, and those that blame a declaration.
+"""Errors by which handlers decide about their next attempt, and errors of declarations.
 
-Whose fault an error is decides the next step: a handler raises `TemporaryError` or `PermanentError` on purpose; any other
-exception of a handler is judged by its `ErrorsMode`; a declaration that cannot work is refused when it is made.
+A handler raises `TemporaryError` or `PermanentError` on purpose; the effect of its other exceptions is set by its
+`ErrorsMode`. A declaration that cannot work is refused when it is made.
 """
 
 import enum
 
 
 class ErrorsMode(enum.Enum):
-    """What an arbitrary exception of a handler means (neither TemporaryError nor PermanentError)."""
+    """The effect of an exception of a handler that is neither TemporaryError nor PermanentError."""
 
     IGNORED = 1
     """The handler counts as done; the exception is only logged."""
@@ -19,13 +19,13 @@ class ErrorsMode(enum.Enum):
 
 
 class PermanentError(Exception):
-    """The handler has failed and must not be tried again."""
+    """The handler has failed for good."""
 
 
 class TemporaryError(Exception):
-    """The handler has failed now and shall be tried again after `delay` seconds (None: as soon as possible).
+    """The handler is tried again after `delay` seconds (None: as soon as possible).
 
-    For a delay that is no number, or ends after the last date, the log says that `settings.execution.default_backoff` is taken.
+    A delay that is no number, or ends after the last date, is logged and replaced by `settings.execution.default_backoff`.
     """
 
     def __init__(self, msg: str | None = None, /, delay: float | None = 60) -> None:
@@ -34,7 +34,7 @@ class TemporaryError(Exception):
 
 
 class HandlerTimeoutError(PermanentError):
-    """The handler's `timeout` has passed, or would have passed before its next attempt."""
+    """The handler's `timeout` has passed, or would pass before its next attempt."""
 
 
 class HandlerRetriesError(PermanentError):
@@ -50,8 +50,8 @@ class AdmissionError(PermanentError):
 
 
 class LoginError(Exception):
-    """No usable credentials: the login handlers gave none, or the server accepts none of them."""
+    """No usable credentials: the login handlers returned none, or the server accepts none of them."""
 
 
 class HandlerSignatureError(TypeError):
-    """A function declared as a handler or as a callback cannot be called with the arguments it will be given."""
+    """A function declared as a handler or callback does not accept the arguments of its calls."""

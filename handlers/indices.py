@@ -1,9 +1,9 @@
-"""Indices are lookups that users' functions fill: read-only for handlers, written by the operator object by object.
+"""Indices: look-ups that users' functions fill; read-only for handlers, written by the operator object by object.
 
 An index maps each key to a store: the values of all objects under that key, one of each object, in no promised order. There are
-no empty stores: a key without values is absent. Objects are told apart by any hashable id that stays theirs (their uid).
+no empty stores: a key without values is absent. Objects are identified by a hashable id (their uid).
 
-Indices and stores may be read from any thread while they are written: iterating goes over what was there when it began.
+Indices and stores may be read from any thread while they are written: an iteration covers the content at its beginning.
 """
 
 from collections.abc import Collection, Hashable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
@@ -15,7 +15,7 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 class Store(Collection[V_co], Generic[V_co]):
-    """The values under one key of an index; true when there are any. It follows the index for as long as the key is there."""
+    """The values under one key of an index; true when there are any. It is live while the key is in the index."""
 
     __slots__ = ("_values",)
 
@@ -59,19 +59,19 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
         return repr(self._stores.copy())
 
     def keys(self) -> KeysView[K]:
-        """The keys that have values now."""
+        """The current keys."""
         return self._stores.copy().keys()
 
     def values(self) -> ValuesView[Store[V]]:
-        """The stores that are there now."""
+        """The current stores."""
         return self._stores.copy().values()
 
     def items(self) -> ItemsView[K, Store[V]]:
-        """The keys and stores that are there now."""
+        """The current keys and stores."""
         return self._stores.copy().items()
 
     def _replace(self, obj: Hashable, values: Mapping[K, V]) -> None:
-        """Let the object have these values, and no others."""
+        """Replace all values of the object."""
         known = self._keys.get(obj, ())
         for key in known:
             if key not in values:
@@ -79,7 +79,7 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
         for key, value in values.items():
             store = self._stores.get(key)
             if store is None:
-                # Filled before it can be seen: no reader finds an empty store.
+                # Filled before readers can find it: there are no empty stores.
                 store = Store()
                 store._values[obj] = value
                 self._stores[key] = store
@@ -98,19 +98,19 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
 
 
 class Indices(Mapping[str, Index[Any, Any]]):
-    """All indices of an operator by their names, which handlers are given as arguments. Every index is there from the start.
+    """All indices of an operator by their names; arguments of handlers. Every index is there from the start.
 
-    Writing follows what became of an index function for an object:
+    The outcome of an index function for an object decides what is written:
 
-    - a result: `replace`; None is a result that changes nothing;
-    - an error that is ignored: nothing, the old values stay;
-    - an error that is final, or is to be retried later: `discard` for that index; old values are not known to be right;
+    - a result: `replace`; None changes nothing;
+    - an ignored error: nothing, the old values stay;
+    - a final error, or one that is retried later: `discard` for that index; the old values may be wrong;
     - filters that do not match any more: `discard` for that index;
     - the object is gone: `discard` for all.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """Take the names of the indices, all of them empty at first."""
+        """Make empty indices of these names."""
         self._indices: dict[str, Index[Any, Any]] = {name: Index() for name in names}
 
     def __getitem__(self, name: str) -> Index[Any, Any]:
@@ -123,15 +123,15 @@ class Indices(Mapping[str, Index[Any, Any]]):
         return iter(self._indices)
 
     def replace(self, name: str, obj: Hashable, result: Any) -> None:
-        """Let an object have in one index what the function gave for it.
+        """Replace the values of an object in one index by a result of the function.
 
-        A mapping (of any class: views of bodies too, as in Kopf) puts each value under its key, and an empty one removes
-        the object. None changes nothing. Anything else is one value under the key None.
+        A mapping (of any class, views too, as in Kopf) has values by keys; an empty one removes the object. None changes
+        nothing. Anything else is one value under the key None.
         """
         if result is not None:
             self._indices[name]._replace(obj, result if isinstance(result, Mapping) else {None: result})
 
     def discard(self, obj: Hashable, name: str | None = None) -> None:
-        """Remove an object from one index, or from all of them; nothing happens where it is not."""
+        """Remove an object from one index, or from all of them, if it is there."""
         for index in self._indices.values() if name is None else (self._indices[name],):
             index._replace(obj, {})

@@ -1,10 +1,10 @@
-"""Loggers of handlers say which object they talk about.
+"""Loggers of handlers, whose records name the object.
 
-A logger is made for each event of each object, and most are never used: making one costs two assignments, and the
-reference to the object is built when a record is really written.
+A logger is made for each event of each object, and most are never used: the reference to the object is built with the first
+record.
 
 Records carry three attributes, which are Kopf's: `k8s_ref` (the object: apiVersion, kind, name, uid, namespace), `k8s_skip`
-(true: never post it as a Kubernetes Event) and `settings` (of the operator that logs).
+(true: never post it as a Kubernetes Event) and `settings` (those of the operator).
 """
 
 import logging
@@ -26,12 +26,12 @@ _Adapter: TypeAlias = logging.LoggerAdapter[logging.Logger]
 class ObjectLogger(_Adapter):
     """The logger of an object's change handlers, daemons and timers; its messages may be posted as Kubernetes Events.
 
-    Logs as `kopf.objects`, whatever the object. The reference is taken from the body at the first record that is written
-    and kept: an object's identity does not change. Extras given to a call are added to the record.
+    Its logger is `kopf.objects` for all objects. The reference is built from the body with the first record, and kept. Extras
+    of a call are added to the record.
     """
 
     _skip = False
-    # Of the class, and not set for each of the many that are never used.
+    # An attribute of the class: most instances are never used.
     logger = _objects
     _extra: dict[str, Any] | None = None
 
@@ -40,7 +40,7 @@ class ObjectLogger(_Adapter):
         self._settings = settings
 
     def let_go(self, body: Mapping[str, Any]) -> None:
-        """Speak of the object by what is left of it."""
+        """Build the reference from what is left of the object."""
         self._body = body
 
     @property
@@ -51,7 +51,7 @@ class ObjectLogger(_Adapter):
         return self._extra
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the object to what is logged."""
+        """Add the object to the record."""
         given = kwargs.get("extra")
         kwargs["extra"] = {**self.extra, **given} if given else self.extra
         return msg, kwargs
@@ -64,10 +64,10 @@ class LocalObjectLogger(ObjectLogger):
 
 
 class TerseObjectLogger(LocalObjectLogger):
-    """The logger of index functions, which run for each object at every start: INFO is written only with DEBUG on, DEBUG below."""
+    """The logger of index functions, which run for each object at every start: INFO counts as DEBUG, and DEBUG as less."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is the base class's
-        """As usual, but INFO counts as DEBUG, and DEBUG as less."""
+        """Whether a record of this level, lowered by one, would be written."""
         return super().isEnabledFor(level if level > logging.INFO else level - 10)
 
 
@@ -81,7 +81,7 @@ class ActivityLogger(_Adapter):
 
 
 class ObjectSubject:
-    """Shows the object that a record is about: `[namespace/name] ` before the text, or a field of the JSON line."""
+    """Formats the object of a record: `[namespace/name] ` before the text, or a field of the JSON line."""
 
     reserved = frozenset({"k8s_ref", "k8s_skip", "settings"})
 
@@ -89,7 +89,7 @@ class ObjectSubject:
         self._refkey = refkey or "object"
 
     def prefix(self, record: logging.LogRecord) -> str:
-        """`[namespace/name] `, `[name] ` for a cluster-scoped object, nothing for a record about no object."""
+        """`[namespace/name] `, `[name] ` for a cluster-scoped object, nothing for a record without an object."""
         ref = getattr(record, "k8s_ref", None)
         if not ref:
             return ""
@@ -97,7 +97,7 @@ class ObjectSubject:
         return f"[{namespace}/{name}] " if namespace else f"[{name}] "
 
     def reference(self, record: logging.LogRecord) -> tuple[str, Mapping[str, Any]] | None:
-        """The object under the configured key: that of the record, else the one whose attempt has written it."""
+        """The object under the configured key: that of the record, else that of the attempt that logs."""
         ref = getattr(record, "k8s_ref", None) or current_fields().get("k8s_ref")
         return (self._refkey, ref) if ref else None
 
@@ -110,7 +110,7 @@ def configure(
     log_prefix: bool | None = False,
     log_refkey: str | None = None,
 ) -> None:
-    """Set up logging as the command line does, for an operator that is embedded in a program without logging of its own.
+    """Set up logging as the command line does, for a program with an embedded operator.
 
     `log_format` may be a %-style format string (ValueError for anything else). `log_prefix=None` decides by the format: on for text, off for JSON.
     """
@@ -122,7 +122,7 @@ def configure(
 
 
 def reference(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What an object is known by: its apiVersion, kind, name, uid and namespace, None for what it has not."""
+    """The apiVersion, kind, name, uid and namespace of an object; None for absent fields."""
     metadata = body.get("metadata") or _NO_METADATA
     return {
         "apiVersion": body.get("apiVersion"),

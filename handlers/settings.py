@@ -1,7 +1,6 @@
-"""The settings of an operator: every group, field and default that Kopf documents, and a few of our own.
+"""The settings of an operator: every group, field and default that Kopf documents, and some of our own.
 
-Settings are changed in startup handlers. A name that no group has is refused with the nearest one that exists, since a
-misspelt setting is otherwise a setting that never works. Times are seconds.
+Settings are changed in startup handlers. An unknown name gives a warning with the nearest one that exists. Times are seconds.
 """
 
 import concurrent.futures
@@ -23,9 +22,9 @@ from .storage.sizes import SMALLEST_LIMIT
 
 
 def _read_number(setting: str, kind: Any, value: Any) -> Any:
-    """The value of a setting of this type, where the type is that of numbers: also when it comes as text, as from the environment.
+    """The value of a setting of this type; text of a number, as from the environment, becomes the number.
 
-    Raises TypeError for what is neither of the type, nor None, nor the text of a number.
+    Raises TypeError if the type is numeric and the value is neither of the type, nor None, nor the text of a number.
     """
     kinds = set(kind.__args__) if isinstance(kind, UnionType) else {kind}
     numbers = [number for number in (int, float) if number in kinds]
@@ -42,19 +41,19 @@ def _read_number(setting: str, kind: Any, value: Any) -> Any:
 
 
 class SettingsFrozenWarning(UserWarning):
-    """A setting was changed when the operator had already read it."""
+    """A setting was changed after the operator had read it."""
 
 
 class _Group:
-    """Attributes, and warnings for those that were not declared and for those that are changed too late."""
+    """Attributes, with warnings for undeclared ones, and for those that are changed too late."""
 
     _frozen: ClassVar[bool] = False
 
     def _read(self, name: str, value: Any) -> Any:
-        """What a value means that is set under this name."""
+        """The value to keep for a value that is set."""
         return value
 
-    # Type checkers find misspelt names by themselves, unless they see that any name can be set.
+    # With this method, type checkers would allow any name.
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: Any) -> None:
@@ -80,7 +79,7 @@ class ProcessSettings(_Group):
     """The process that runs the operator."""
 
     ultimate_exiting_timeout: float | None = 10 * 60
-    """How long after the signal to stop the process is killed at last; None: never."""
+    """How long after the signal to stop the process is killed; None: never."""
 
 
 @dataclass
@@ -118,13 +117,13 @@ class PeeringSettings(_Group):
     stealth: bool = False
     """Do not log keep-alives."""
     priority: int = 0
-    """Who has the highest runs; the others pause."""
+    """The operator with the highest runs; the others pause."""
     lifetime: int = 60
-    """How long a record of ours counts without being renewed."""
+    """How long our record is valid without a renewal."""
     mandatory: bool = False
     """Do not run without the peering object."""
     standalone: bool = False
-    """Know no other operators."""
+    """Ignore other operators."""
     clusterwide: bool = False
     """Use the peering of the cluster and not of a namespace."""
 
@@ -149,17 +148,17 @@ class LeadershipSettings(_Group):
     lease_namespace: str | None = None
     """Where the Lease is; None: the namespace of the pod, or of the credentials."""
     identity: str | None = None
-    """Who we are on the Lease; nobody else's. None: the name of the machine (the pod) and a random part."""
+    """Our name on the Lease, unique. None: the name of the machine (the pod) and a random part."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the Lease."""
     lease_duration: float = 15.0
-    """How long others wait for a leader that is silent."""
+    """How long others wait for a leader that does not renew."""
     renew_deadline: float = 10.0
-    """How long a leader acts without a renewal that succeeded."""
+    """How long a leader acts without a successful renewal."""
     retry_period: float = 2.0
     """The pause between attempts to renew, and, jittered, to acquire."""
     stall_limit: float = 60.0
-    """After how long a standstill of the event loop the lease is not renewed any more."""
+    """After how long a standstill of the event loop the lease is no longer renewed."""
 
 
 def _by_selector() -> SelectorMapping[str]:
@@ -171,7 +170,7 @@ class WatchingSettings(_Group):
     """Lists and watches."""
 
     server_timeout: float | None = None
-    """When the server ends a stream; None: when it likes."""
+    """When the server ends a stream; None: the server decides."""
     client_timeout: float | None = None
     """When we end a stream; None: never."""
     connect_timeout: float | None = None
@@ -179,9 +178,9 @@ class WatchingSettings(_Group):
     reconnect_backoff: float = 0.1
     """The pause between two streams."""
     inactivity_timeout: float = 70.0
-    """After how much silence a stream is opened anew."""
+    """After how long without data a stream is opened anew."""
     chunk_size: int | None = None
-    """How many objects a page of a list has at most; None: as the client decides."""
+    """How many objects a page of a list has at most; None: the client decides."""
     initial_streaming: bool = False
     """Ask for the first objects as a stream where the server can."""
     label_selectors: SelectorMapping[str] = field(default_factory=_by_selector)
@@ -192,7 +191,7 @@ class WatchingSettings(_Group):
     """Only this shard of the objects is served, by resource; the first that matches applies."""
 
     def _read(self, name: str, value: Any) -> Any:
-        """Plain dicts of selectors are taken for what they mean."""
+        """Plain dicts become mappings of selectors."""
         is_plain = isinstance(value, Mapping) and not isinstance(value, SelectorMapping)
         return SelectorMapping(value) if is_plain and name.endswith("_selectors") else value
 
@@ -205,16 +204,16 @@ _BATCHING_IS_GONE = (
 
 @dataclass
 class QueueingSettings(_Group):
-    """The work on objects."""
+    """Attempts for objects."""
 
     worker_limit: int | None = None
-    """How many objects are worked on at once; None: any number (of a backlog, those whose requests would only queue for a connection begin later)."""
+    """How many objects are handled at once; None: any number. A large backlog begins no faster than its requests get connections."""
     idle_timeout: float = 5.0
-    """How long an idle worker of one object lives (where there are such)."""
+    """How long an idle worker of one object lives. Without effect here."""
     exit_timeout: float = 2.0
-    """How long work on objects may go on when the operator ends."""
+    """How long attempts may go on when the operator ends."""
     error_delays: Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610)
-    """Pauses of one object after errors that are not its handlers'; the last repeats."""
+    """Pauses of one object after errors of the server or of ours; the last repeats."""
     _batch_window: float = field(default=0.1, init=False, repr=False)
 
     @property
@@ -231,10 +230,10 @@ class QueueingSettings(_Group):
 
 @dataclass
 class ScanningSettings(_Group):
-    """What the cluster serves."""
+    """Discovery of the resources of the cluster."""
 
     disabled: bool = False
-    """Look once, at the start, and never again."""
+    """Discover at the start only."""
 
 
 @dataclass
@@ -242,12 +241,12 @@ class AdmissionSettings(_Group):
     """Admission webhooks."""
 
     server: Callable[..., Any] | None = None
-    """The server or tunnel that takes the requests; needed as soon as there are such handlers."""
+    """The server or tunnel for admission requests; needed with admission handlers."""
     managed: str | None = None
-    """The name of the webhook configurations that the operator keeps; None: it keeps none."""
+    """The name of the webhook configurations that the operator manages; None: it manages none."""
 
     def _read(self, name: str, value: Any) -> Any:
-        """Say that nothing comes of it. An operator with admission handlers is refused altogether."""
+        """Warn: these settings have no effect. Operators with admission handlers are refused."""
         if value is not None:
             warnings.warn(
                 f"settings.admission.{name} has no effect: admission requests are not served yet. Leave it out.",
@@ -270,8 +269,8 @@ class ExecutionSettings(_Group):
     def max_workers(self) -> int | None:
         """How many sync handlers run at once, if it was set here.
 
-        Setting it changes the executor. Raises ValueError below 1, and TypeError for what is no number, and for an executor
-        that has no such limit.
+        Setting it changes the executor. Raises ValueError below 1, TypeError for values that are no numbers, and TypeError
+        for an executor without such a limit.
         """
         return self._max_workers
 
@@ -288,7 +287,7 @@ class ExecutionSettings(_Group):
                 "set its number of workers where it is made."
             )
         self._max_workers = limit
-        # The standard library's pools look at it whenever work is submitted, and offer no public way to change it.
+        # The standard library's pools read it at each submit, and have no public way to change it.
         self.executor._max_workers = limit
 
 
@@ -297,11 +296,11 @@ class BackgroundSettings(_Group):
     """Daemons and timers."""
 
     cancellation_polling: float = 60
-    """How often to look at a daemon that does not stop."""
+    """The pause between checks of a daemon that does not stop."""
     instant_exit_timeout: float | None = None
-    """How long to wait for a daemon to stop by itself before anything is written."""
+    """How long to wait for a daemon to stop by itself before other work goes on."""
     instant_exit_zero_time_cycles: int | None = 10
-    """How many turns of the loop to wait for it when no time is set."""
+    """How many turns of the loop to wait for it without such a time."""
 
 
 @dataclass
@@ -326,7 +325,7 @@ class NetworkingSettings(_Group):
 
 @dataclass
 class PersistenceSettings(_Group):
-    """What is kept on the objects."""
+    """The state that is kept on the objects."""
 
     finalizer: str = "kopf.zalando.org/KopfFinalizerMarker"
     """The finalizer that makes deletions wait."""
@@ -336,21 +335,21 @@ class PersistenceSettings(_Group):
     """Where the state handled last is kept."""
     largest_annotation: int | None = None
     """The most bytes of one annotation of ours; above that a digest is kept. None: as the server limits them. Not known to
-    Kopf, which does not understand what is kept then."""
+    Kopf, which does not understand the digest."""
     uid_annotation: bool = False
     """Keep the uid of an object beside its diff-base, in an annotation of ours: copies of it that were made while no operator
-    watched are known by it, and are new. Not known to Kopf, which leaves the annotation alone."""
+    watched are recognized by it, and are new. Not known to Kopf, which leaves the annotation alone."""
     plain_secrets: bool = False
     """Copy the values of Secrets into the diff-base as they are, as Kopf does, instead of their hashes: then `old` shows
     values also of what was changed while no operator watched. Not known to Kopf."""
     consistency_timeout: float = 5.0
-    """How long to wait for our own change to come back; 0: do not wait. Timers and daemons that are called again within it see what
-    their last call may have written by another client: the object is read. Later the watch is taken to have told of that."""
+    """How long to wait for our own change to come back; 0: do not wait. Timers and daemons that are called again within it see the
+    writes of their last call by other clients: the object is read. After it, the watch has delivered them."""
     checkpoint_interval: float = 1.0
-    """How long after a handler's end its outcome may stay unwritten while the next handler runs. Not known to Kopf."""
+    """How long the outcome of a handler may stay unwritten while the next handler runs. Not known to Kopf."""
 
     def _read(self, name: str, value: Any) -> Any:
-        """Limits under which nothing at all could be kept are refused."""
+        """Refuse limits that are too small for any record."""
         if name == "largest_annotation" and value is not None and value < SMALLEST_LIMIT:
             raise ValueError(
                 f"settings.persistence.largest_annotation is at least {SMALLEST_LIMIT} bytes, or None; got {value!r}."
@@ -360,14 +359,14 @@ class PersistenceSettings(_Group):
 
 @dataclass
 class DiagnosticsSettings(_Group):
-    """How the operator looks after itself. Not known to Kopf."""
+    """How the operator monitors itself. Not known to Kopf."""
 
     loop_block_limit: float | None = 0.5
-    """After how long without a turn of the event loop the log names the handler that blocks it; None: never."""
+    """After how long without a turn of the event loop the log names the blocking handler; None: never."""
     pool_wait_limit: float | None = 1.0
     """After how long without a free thread for a sync handler the log says so; None: never."""
     stale_limit: float = 90.0
-    """After how long without a word from the server a stream that once worked makes the operator not ready."""
+    """After how long without data from the server a stream that once worked makes the operator not ready."""
     log_budget: int | None = 256 * 1024
     """How many characters about one object are logged within a minute (of the whole process), by loggers of handlers and by ours; None: any
     number."""
@@ -404,9 +403,9 @@ class OperatorSettings(_Group):
         return self.queueing
 
     def freeze(self) -> None:
-        """Warn (SettingsFrozenWarning) of each change from now on: the operator has begun to read.
+        """Warn (SettingsFrozenWarning) of each change from now on: the operator has read settings.
 
-        The change is still made, since what is read anew each time follows it, and Kopf never refused one.
+        The change is still made: some settings are read at each use, and Kopf never refused one.
         """
         for item in dataclasses.fields(self):
             object.__setattr__(getattr(self, item.name), "_frozen", True)

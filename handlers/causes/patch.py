@@ -218,7 +218,7 @@ class Unwritable(TypeError):
 
     def __init__(self, path: str, found: str) -> None:
         super().__init__(
-            f"The patch has {found} at {path}, which JSON has no form for. It is not written; put text, finite "
+            f"The patch has {found} at {path}, which JSON cannot represent. It is not written; put text, finite "
             f"numbers, booleans, None, dates, lists, or mappings with text as keys there."
         )
         self.path = path

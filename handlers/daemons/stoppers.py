@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class DaemonStoppingReason(enum.Flag):
-    """Why a daemon or a timer is to end, and how far that has come; several can be true. The values are Kopf's."""
+    """Why a daemon or a timer should end, and the state of its termination; several can be true. The values are Kopf's."""
 
     DONE = enum.auto()
     """It has ended."""
@@ -22,15 +22,15 @@ class DaemonStoppingReason(enum.Flag):
     OPERATOR_EXITING = enum.auto()
     """The operator ends."""
     DAEMON_SIGNALLED = enum.auto()
-    """It did not end at once and was given the time of its `cancellation_backoff`."""
+    """It did not end at once, and has its `cancellation_backoff`."""
     DAEMON_CANCELLED = enum.auto()
     """Its task was cancelled."""
     DAEMON_ABANDONED = enum.auto()
-    """It is waited for no more."""
+    """It is not waited for any more."""
 
 
 class Stopper:
-    """The side of those who ask. It belongs to the loop; only its checkers for sync functions are used in threads.
+    """Asks one daemon or timer to end. It belongs to the loop; its checkers for sync functions are used in threads.
 
     Once set it stays set; further reasons are added.
     """
@@ -43,7 +43,7 @@ class Stopper:
         self._in_thread: threading.Event | None = None
 
     def is_set(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether the end is asked for."""
         return self.reason is not None
 
     def set(self, reason: DaemonStoppingReason) -> None:
@@ -55,7 +55,7 @@ class Stopper:
             self._in_thread.set()
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the end is asked for, at most so many seconds; tells whether it is."""
+        """Wait until it is set, at most so many seconds; returns whether it is."""
         if self.reason is None:
             if self._event is None:
                 self._event = asyncio.Event()
@@ -65,7 +65,7 @@ class Stopper:
         return self.is_set()
 
     def checker(self, *, in_thread: bool) -> "DaemonStopped":
-        """What the function gets as `stopped`; of the sync kind for one that runs in a thread."""
+        """The argument `stopped` of the function: a sync one for a function in a thread."""
         if not in_thread:
             return AsyncDaemonStopperChecker(self)
         if self._in_thread is None:
@@ -76,7 +76,7 @@ class Stopper:
 
 
 class DaemonStopped(abc.ABC):
-    """What a daemon or a timer gets as `stopped`: true when it is to end.
+    """The argument `stopped` of daemons and timers: true when they should end.
 
     `wait` sleeps until then; it is awaited in coroutines and called in plain functions.
     """
@@ -93,20 +93,20 @@ class DaemonStopped(abc.ABC):
         return f"<{type(self).__name__}: {self.reason or 'not stopped'}>"
 
     def is_set(self) -> bool:
-        """Whether it is to end."""
+        """Whether it should end."""
         return self._stopper.is_set()
 
     @property
     def reason(self) -> DaemonStoppingReason | None:
-        """Why it is to end: one flag or several; None while it is not."""
+        """Why it should end: one flag or several; None while it should not."""
         return self._stopper.reason
 
     @abc.abstractmethod
     def wait(self, timeout: float | None = None) -> Any:
-        """Sleep until the end is asked for, at most so many seconds (None: any time); gives itself, for its truth.
+        """Sleep until the end is asked for, at most so many seconds (None: any time); returns itself, for its truth.
 
-        Coroutines await it, plain functions do not: which of the two it is, no type can tell from the annotation
-        `stopped: DaemonStopped`, so that both are let through.
+        Coroutines await it, plain functions do not. The annotation `stopped: DaemonStopped` does not tell which, so both
+        are allowed.
         """
 
 
@@ -116,7 +116,7 @@ class AsyncDaemonStopperChecker(DaemonStopped):
     __slots__ = ()
 
     async def wait(self, timeout: float | None = None) -> Self:
-        """Sleep until the end is asked for, at most so many seconds (None: any time); gives itself, for its truth."""
+        """Sleep until the end is asked for, at most so many seconds (None: any time); returns itself, for its truth."""
         await self._stopper.wait(timeout)
         return self
 
@@ -131,6 +131,6 @@ class SyncDaemonStopperChecker(DaemonStopped):
         self._event = event
 
     def wait(self, timeout: float | None = None) -> Self:
-        """Block until the end is asked for, at most so many seconds (None: any time); gives itself, for its truth."""
+        """Block until the end is asked for, at most so many seconds (None: any time); returns itself, for its truth."""
         self._event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         return self

@@ -1,4 +1,4 @@
-"""What every part of one running operator shares."""
+"""What the parts of one running operator share: handlers, settings, client, memories; keys and cached objects."""
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ Lifecycle = Callable[..., Sequence[ChangingSpec]]
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The declared handlers, the settings, the way to the server, and what is remembered.
+    """The declared handlers, the settings, the client, and the memories of objects.
 
-    `memo` is the operator's; each object's is a copy of it. `indices` are given to every handler by name.
+    `memo` is the operator's; each object's is a copy of it. `indices` are arguments of every handler.
     """
 
     registry: OperatorRegistry
@@ -40,20 +40,20 @@ class Environment:
     memories: Memories = field(default_factory=Memories)
     indices: Indices = field(default_factory=Indices)
     values: Values = field(default_factory=Values)
-    """What the seals of Secrets stand for."""
+    """The values behind the seals of Secrets."""
     outside: tuple[OutsideProgressStorage, ...] = field(init=False)
     """The storages that keep progress outside of the objects. (Settings are frozen before there is an environment.)"""
-    # The versions of what is served in several, by group and plural.
+    # The served versions of a resource, by group and plural, if there are several.
     _several: dict[tuple[str, str], set[Resource]] = field(default_factory=dict)
-    # One for each resource, for as long as the handlers look at the same fields.
+    # By resource; made anew when the fields of the filters change.
     _baselines: dict[Resource, Baseline] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Look into the settings."""
+        """Find the storages outside of objects in the settings."""
         object.__setattr__(self, "outside", tuple(outside_of(self.settings.persistence.progress_storage)))
 
     def serve(self, resources: Iterable[Resource]) -> None:
-        """Know which resources are served, from now on."""
+        """Set the resources that are served from now on."""
         versions: dict[tuple[str, str], set[Resource]] = {}
         for resource in resources:
             versions.setdefault((resource.group, resource.plural), set()).add(resource)
@@ -62,42 +62,42 @@ class Environment:
         self._baselines.clear()
 
     def has_versions(self, resource: Resource) -> bool:
-        """Whether other versions of the resource are served beside it: an object of one is an object of each."""
+        """Whether other versions of the resource are served too: each object is an object of all versions."""
         return bool(self._several) and (resource.group, resource.plural) in self._several
 
     def requires_finalizer(self, cause: ChangingCause, exited: Container[HandlerId], *, present: bool) -> bool:
-        """Whether the object is to have the finalizer, for the handlers of this version; `exited` are daemons that are not begun again.
+        """Whether the object is to have the finalizer, for the handlers of this version; `exited` are daemons that are not started again.
 
-        One that is there stays while those of another version may need it: what they make of it, only they know.
+        An existing one stays while handlers of another version may need it: their filters may see other fields.
         """
         if self.registry.requires_finalizer(cause.resource, cause, excluded=exited):
             return True
         return present and any(self.registry.may_require_finalizer(other) for other in self._others(cause.resource))
 
     def is_for_others(self, cause: ChangingCause) -> bool:
-        """Whether a deletion that no handler of this version is for is one for those of another version."""
+        """Whether a deletion that no handler of this version matches is for handlers of another version."""
         if not self.has_versions(cause.resource) or self.registry.changing(cause):
             return False
         return any(self.registry.changing(cause.but(resource=other)) for other in self._others(cause.resource))
 
     def ids_beside(self, resource: Resource) -> set[HandlerId]:
-        """The ids of the change handlers of the other served versions; a function for several versions has one for all of them."""
+        """The ids of the change handlers of the other served versions; a function for several versions has the same id in all."""
         return {found for other in self._others(resource) for found in self.registry.changing_ids(other)}
 
     def _others(self, resource: Resource) -> set[Resource]:
         return self._several.get((resource.group, resource.plural), set()) - {resource}
 
     def is_blind_to_status(self, resource: Resource) -> bool:
-        """Whether neither handlers of changes nor what remembers their work look at what controllers write by themselves."""
+        """Whether neither handlers of changes nor the storages of their state look at the status."""
         if self.outside or self.has_versions(resource) or not self.registry.is_steady(resource):
             return False
         return self.baseline(resource).is_blind_to_status
 
     def meet(self, resource: Resource, delta: Delta) -> None:
-        """Remember an object of which a delta tells, if it is not known yet.
+        """Remember the object of a delta, if it is not known yet.
 
-        What a newborn says of having been handled was copied from another object: nobody has handled this one yet. Who
-        comes into sight by a selector is no newborn. What names another uid was copied, whenever that was.
+        Handlers' state on an object that was just created was copied from another object. An object that begins to match a
+        selector was not just created. State that names another uid was copied in any case.
         """
         obj = delta.object
         known = self.memories.find(obj.identity)
@@ -120,25 +120,25 @@ class Environment:
         try:
             body = Body(obj.body())
         except (msgspec.MsgspecError, RecursionError):
-            return False  # no handler will see it: its attempts say why
+            return False  # no handler will see it: its attempts log the error
         return (newborn and baseline.is_on(body)) or (MARKED in obj.raw and baseline.is_copied(body))
 
     def disbelieve(self, obj: Object) -> None:
-        """What this newborn says of having been handled is about another object, which had its name."""
+        """Ignore the handlers' state on this new object: it is that of an earlier object of the name."""
         memory = self.memories.recall(obj.identity)
         memory.known.copied, memory.settled = True, None
 
     async def load(self, obj: Object) -> None:
-        """Know what is remembered of an object outside of it."""
+        """Load the progress of an object from the storages outside of it."""
         for storage in self.outside:
             await storage.load(self.client, Body(obj.body()))
 
     def is_record(self, obj: Object) -> bool:
-        """Whether an object is one in which such things are remembered: nothing is to be remembered of it in turn."""
+        """Whether an object is a record of such a storage: it has no progress itself."""
         return bool(self.outside) and any(storage.is_record(Body(obj.body())) for storage in self.outside)
 
     def keeper(self) -> Callable[[Object], Awaitable[None]] | None:
-        """What writes that, to be called when the object is written; None where nothing is outside."""
+        """The function that writes to these storages, to be called when the object is written; None without such storages."""
         if not self.outside:
             return None
 
@@ -150,20 +150,20 @@ class Environment:
         return keep
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of an object that is gone."""
+        """Forget an object that is gone."""
         self.memories.forget(uid)
         self.values.forget(uid)
         for storage in self.outside:
             storage.forget(uid)
 
     def renew(self) -> None:
-        """Be as if the process had begun just now: another one has worked on the objects meanwhile."""
+        """Forget everything, as at the start of the process: another one has worked on the objects meanwhile."""
         self.memories.renew()
         for storage in self.outside:
             storage.renew()
 
     def baseline(self, resource: Resource) -> Baseline:
-        """How the objects of a resource remember what was handled."""
+        """The diff-base and progress of the objects of a resource."""
         fields = self.registry.extra_fields(resource)
         known = self._baselines.get(resource)
         if known is None or known.fields is not fields:
@@ -182,9 +182,9 @@ class Environment:
 
 
 class ObjectKey(str):
-    """Which object of which resource, as people write it: `plural.version.group namespace/name`.
+    """The key of one object, as people write it: `plural.version.group namespace/name`.
 
-    A string, since its hash is worked out once: a key is looked up some thirty times for each event.
+    A string, whose hash is computed once: a key is looked up some thirty times for each event.
     """
 
     __slots__ = ("kind", "name", "namespace", "resource")
@@ -193,10 +193,10 @@ class ObjectKey(str):
     namespace: str | None
     name: str
     kind: str
-    """The resource as text: what it is looked up by, since its hash is worked out once, too."""
+    """The resource as text, for look-ups: its hash is computed once, too."""
 
     def __new__(cls, resource: Resource, namespace: str | None, name: str, kind: str = "") -> Self:
-        """Make the key of an object of a resource, whose `repr()` may be given as `kind` by who makes many."""
+        """Make the key of an object of a resource, whose `repr()` may be given as `kind` to make many keys fast."""
         kind = kind or repr(resource)
         self = str.__new__(cls, f"{kind} {name}" if namespace is None else f"{kind} {namespace}/{name}")
         self.resource, self.namespace, self.name, self.kind = resource, namespace, name, kind
@@ -204,12 +204,12 @@ class ObjectKey(str):
 
 
 class CachedObject(msgspec.Struct):
-    """Where one object lives for the process: its key in the informer's copy, own writes included."""
+    """One object in the informer's cache, own writes included."""
 
     informer: Informer
     key: Key
     patience: float
-    """How long to wait for the watch where the copy cannot show an answer of the server by itself, in seconds."""
+    """How long to wait for the watch, in seconds, where the cache cannot show the answer to a write by itself."""
 
     @property
     def resource(self) -> Resource:

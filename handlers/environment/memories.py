@@ -1,7 +1,6 @@
-"""Remember per object what the process knows beyond the object itself.
+"""Memories: what the process knows of an object beyond the object itself.
 
-A memory belongs to a uid: a namesake that was created later starts with a new one. Nothing is remembered for objects that
-no handler is for.
+A memory belongs to a uid: a later object of the same name starts with a new one. Objects without handlers have none.
 """
 
 import copy
@@ -17,7 +16,7 @@ from ..storage.baseline import Known
 
 
 class Memo(dict[str, Any]):
-    """A dict whose keys are attributes too, those aside that are methods of dict.
+    """A dict whose keys are attributes too, except the names of dict's methods; handlers keep there what they like.
 
     An object's memo starts as a shallow copy of the operator's memo. An absent attribute raises AttributeError, an absent
     key KeyError.
@@ -45,23 +44,23 @@ class Memo(dict[str, Any]):
 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""No states, no records: one for all objects, since there is a memory for each of them."""
+"""No states, no records: one mapping for all memories."""
 
 
 class Memory:
-    """What is remembered of one object.
+    """The memory of one object.
 
-    `initial`: it was there before this process watched. `handled_once`: a cause of it was finished by this process.
+    `initial`: the object was there before this process watched. `handled_once`: this process has finished a cause of it.
     `known`: the state that was handled last, as far as the process knows.
-    `seen`: what handlers that finished in the unfinished cycle saw, by the states' digests, the first first; `carried`:
-    what handlers of earlier cycles saw that is no more, until a cycle that tells them is done. `progress`: records of the
-    unfinished cycle, whether or not they reached the object. `unwritten`: what raw event handlers left, and what the last
-    write failed to bring there.
-    `leaving`: it was seen being deleted, which nothing takes back: a version of it that is not is an older one.
-    `released`: our finalizer was taken off when the object was being deleted, and cannot come back; the copy may not show it.
-    `observed`: in which term of the background (they are parted by pauses) its daemons and timers were looked at last.
-    `settled`: the version of the object in which an attempt found nothing to do, and left nothing.
-    `failures`: consecutive attempts that ended with an error of ours or of the server, `error` the last of these; `throttled_until`: loop time.
+    `seen`: the states that finished handlers of the unfinished cycle saw, by their digests, in order; `carried`: states that
+    handlers of earlier cycles saw and that are no more, until these handlers were told. `progress`: records of the unfinished
+    cycle, whether or not they were written. `unwritten`: patches of raw event handlers, and of a write that failed.
+    `leaving`: it was seen marked for deletion, which is final: a version without the mark is an older one.
+    `released`: our finalizer was removed from an object under deletion, and cannot come back; the cache may still show it.
+    `observed`: the term of the background (pauses separate terms) in which its daemons and timers were observed last.
+    `settled`: the version in which an attempt found nothing to do, and left nothing to do.
+    `failures`: consecutive attempts that ended with an error of ours or of the server; `error`: the last of these errors;
+    `throttled_until`: loop time.
     """
 
     __slots__ = (
@@ -98,12 +97,12 @@ class Memory:
         self.failures = 0
         self.error: str | None = None
         self.throttled_until: float | None = None
-        # An object has one memory, but for what handlers of its second served version did and saw.
+        # Handlers of a second served version of the object have a memory of their own.
         self._version: str | None = None
         self._aspects: dict[str, Memory] | None = None
 
     def aspect(self, version: str) -> "Memory":
-        """What is remembered of the object as one served version of its resource shows it; nearly always there is but one."""
+        """The memory of one served version of the object; nearly always there is only one."""
         if self._version is None:
             self._version = version
         if self._version == version and self._aspects is None:
@@ -114,44 +113,44 @@ class Memory:
             self._aspects[version] = Memory(initial=self.initial)
         found = self if self._version == version else self._aspects[version]
         if found.known.digest is None and not found.known.created:
-            # What the handlers of one version were told as a creation is one for those of the others too.
+            # A creation that was handled in one version is a creation for the handlers of the others too.
             found.known.behind |= any(other.known.created for other in (self, *self._aspects.values()))
         return found
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is left to be done about the object, whatever it is like."""
+        """Whether nothing is left to do for the object in any state of it."""
         rests = self.unwritten is None and self.throttled_until is None and not self.failures
         return rests and not self.progress and self._aspects is None
 
     def in_work_beside(self, aspect: "Memory") -> frozenset[str]:
-        """The handlers in the unfinished cycles of the other served versions, as one of them sees the object."""
+        """The handlers in unfinished cycles of the other served versions."""
         others = (self, *(self._aspects or {}).values())
         return frozenset(known for other in others if other is not aspect for known in other.progress)
 
     def unlearn(self) -> None:
-        """Others may have handled the object meanwhile: what it says of that counts from now on, and not what we know."""
+        """Trust the state on the object, not ours, from now on: others may have handled it meanwhile."""
         self.settled = None
         for memory in (self, *(self._aspects or {}).values()):
             memory.known.unlearn()
 
     def renew(self) -> None:
-        """Be as if the process had begun just now: somebody else has worked on the object meanwhile."""
+        """Forget everything, as at the start of the process: another one has worked on the object meanwhile."""
         self.__init__(initial=True)  # type: ignore[misc]
 
     def pending(self) -> Patch:
-        """What is to be written with the next write; to be added to."""
+        """The patch of the next write, to be added to."""
         if self.unwritten is None:
             self.unwritten = Patch()
         return self.unwritten
 
     def take_pending(self) -> Patch:
-        """What is to be written with the next write, which is now the caller's to write."""
+        """Remove and return the patch of the next write."""
         patch, self.unwritten = self.pending(), None
         return patch
 
     def keep_pending(self, patch: Patch) -> None:
-        """Leave a patch for the next write; what came meanwhile comes after it."""
+        """Leave a patch for the next write, before the changes that were added meanwhile."""
         if self.unwritten is not None:
             compose(patch, self.unwritten)
         self.unwritten = patch or None
@@ -172,9 +171,9 @@ class Memories:
         return iter(self._by_uid)
 
     def recall(self, uid: str, *, initial: bool = False, copied: bool = False) -> Memory:
-        """The memory of an object; a new one is `initial` as said, an old one stays as it is.
+        """The memory of an object, made if there is none.
 
-        `copied`: what the object, seen for the first time, says of having been handled is about another one.
+        `initial` and `copied` are for a new one; `copied`: the handlers' state on the object is that of another object.
         """
         memory = self._by_uid.get(uid)
         if memory is None:
@@ -186,7 +185,7 @@ class Memories:
         return self._by_uid.get(uid)
 
     def keep_settled(self, revision: int) -> None:
-        """Believe what is settled as far as it was found so by the present handlers: those of this revision of the registry."""
+        """Forget which versions are settled when the registry has another revision: they were settled for other handlers."""
         if revision != self._revision:
             self._revision = revision
             for memory in self._by_uid.values():
@@ -198,29 +197,29 @@ class Memories:
             memory.renew()
 
     def unlearn(self) -> None:
-        """Others may have handled objects meanwhile: what these say of it counts from now on, and not what we know."""
+        """Trust the state on the objects, not ours, from now on: others may have handled them meanwhile."""
         for memory in self._by_uid.values():
             memory.unlearn()
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of an object that is gone; nothing happens when nothing is."""
+        """Forget an object that is gone, if it is known."""
         self._by_uid.pop(uid, None)
         self._memos.pop(uid, None)
 
     def memo(self, uid: str, operator_memo: Any) -> Any:
-        """The object's memo: a shallow copy of the operator's, made at the first question."""
+        """The object's memo: a shallow copy of the operator's, made at the first call."""
         memo = self._memos.get(uid)
         if memo is None:
-            # The same for a memo of ours, and half of the price: one is made for each raw event.
+            # For our own class this is the same in half the time: one is made for each raw event.
             plain = type(operator_memo) is Memo
             memo = self._memos[uid] = Memo(operator_memo) if plain else copy.copy(operator_memo)
         return memo
 
     def rest(self, uid: str, operator_memo: Any) -> None:
-        """The object is left alone for a while: a memo that is still as it was made, and that nobody holds, need not be kept."""
+        """Drop the memo of an object at rest, if it is unchanged and not referred to."""
         memo = self._memos.get(uid)
         if type(memo) is Memo and memo == operator_memo:
-            # Let go, it vanishes, unless somebody holds it.
+            # Without our reference it vanishes, unless there is another one.
             seen = ref(memo)
             del self._memos[uid], memo
             if (held := seen()) is not None:

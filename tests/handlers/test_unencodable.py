@@ -1,4 +1,4 @@
-"""What handlers put into their patch that JSON has no form for: the handler fails, the object and its other handlers do not suffer."""
+"""What handlers put into their patch that JSON cannot represent: the handler fails, the object and its other handlers do not suffer."""
 
 import datetime as dt
 import logging
@@ -12,7 +12,7 @@ from .world import KEX, Calls, World, messages, rest
 
 pytestmark = pytest.mark.virtual_time
 
-FOUND = "The patch has a Opaque at status.value, which JSON has no form for."
+FOUND = "The patch has a Opaque at status.value, which JSON cannot represent."
 
 
 class Opaque:

@@ -1,4 +1,4 @@
-"""What JSON has no form for is taken out of a patch, and nothing besides."""
+"""What JSON cannot represent is taken out of a patch, and nothing besides."""
 
 import dataclasses
 import datetime as dt
