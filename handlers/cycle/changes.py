@@ -17,13 +17,13 @@ from ..causes.untold import hidden, others
 from ..causes.views import Body, BodyEssence
 from ..daemons.daemons import ObjectDaemons
 from ..declaration.specs import ChangingSpec, HandlerId
-from ..environment.environment import CachedObject, Environment
+from ..environment.environment import Environment
 from ..environment.memories import NOTHING, Memory
 from ..execution.doing import Doing
 from ..execution.progression import Progress, Progression, from_record, unfinished
 from ..execution.records import Records
 from ..loggers import ObjectLogger
-from ..patching.writer import Writer, is_refused_for_good, is_too_large
+from ..patching.writer import CachedObject, Writer, is_refused_for_good, is_too_large
 from ..storage.baseline import Baseline, Recalled, digest
 from ..storage.secrets import Shown, is_secret
 from .rounds import Round, Sight, Surroundings, ids

@@ -9,14 +9,14 @@ from ...runtime import clock
 from ..causes.causes import WatchingCause
 from ..causes.patch import Patch
 from ..causes.views import Body
-from ..environment.environment import CachedObject, Environment
+from ..environment.environment import Environment
 from ..environment.memories import Memory
 from ..errors import ErrorsMode
 from ..execution.attempts import Call, attempt
 from ..execution.progression import Progress
 from ..execution.results import deliver
 from ..loggers import LocalObjectLogger
-from ..patching.writer import Writer, is_refused_for_good
+from ..patching.writer import CachedObject, Writer, is_refused_for_good
 
 
 async def show(delta: Delta, resource: Resource, env: Environment) -> None:

@@ -22,7 +22,7 @@ from ...informers.informer import Informer
 from ..causes.causes import LARGE, Reason
 from ..daemons.background import Background
 from ..declaration.registry import Interest
-from ..environment.environment import CachedObject, Environment, ObjectKey
+from ..environment.environment import Environment, ObjectKey
 from ..environment.large_objects import LargeObjectLimit
 from ..environment.memories import Memory
 from ..execution.progression import SHORTEST
@@ -30,6 +30,7 @@ from ..indexing.barrier import IndexBarrier
 from ..indexing.event_buffer import LIMIT, EventBuffer
 from ..indexing.indexing import Indexing, KeyedLock, StandbyIndexing
 from ..loggers import ObjectLogger
+from ..patching.writer import CachedObject
 from .changes import Changes
 from .events import show, write_left
 from .prefilter import is_nobodys, is_settled, is_told, settle, stays_settled

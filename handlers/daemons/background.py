@@ -20,9 +20,10 @@ from ..causes.causes import SpawningCause
 from ..causes.patch import Patch
 from ..causes.views import Body
 from ..declaration.specs import DaemonSpec, HandlerId, SpawningSpec, TimerSpec
-from ..environment.environment import CachedObject, Environment
+from ..environment.environment import Environment
 from ..environment.memories import Memory
 from ..loggers import ObjectLogger
+from ..patching.writer import CachedObject
 from .daemons import Daemon, ObjectDaemons, Spawned, seconds
 from .live import DecodedBodies, LiveBody
 from .stoppers import DaemonStoppingReason

@@ -7,10 +7,9 @@ from typing import Any, Self
 import msgspec
 
 from ...client.objects import Object
-from ...client.resources import Key, Resource
+from ...client.resources import Resource
 from ...client.rest import Client
 from ...informers.deltas import Delta
-from ...informers.informer import Informer
 from ..causes.causes import ChangingCause
 from ..causes.views import Body
 from ..declaration.registry import OperatorRegistry
@@ -201,21 +200,3 @@ class ObjectKey(str):
         self = str.__new__(cls, f"{kind} {name}" if namespace is None else f"{kind} {namespace}/{name}")
         self.resource, self.namespace, self.name, self.kind = resource, namespace, name, kind
         return self
-
-
-class CachedObject(msgspec.Struct):
-    """One object in the informer's cache, own writes included."""
-
-    informer: Informer
-    key: Key
-    patience: float
-    """How long to wait for the watch, in seconds, where the cache cannot show the answer to a write by itself."""
-
-    @property
-    def resource(self) -> Resource:
-        """The resource of the object."""
-        return self.informer.resource
-
-    def latest(self) -> Object | None:
-        """The newest known version; None: there is no such object."""
-        return self.informer.store.get(self.key)

@@ -10,12 +10,14 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
+
+import msgspec
 
 from ...client.errors import BadRequest, Invalid, RequestEntityTooLarge, ServerError
 from ...client.objects import Object, is_older
 from ...client.patches import copy, json_diff
-from ...client.resources import Resource
+from ...client.resources import Key, Resource
 from ...client.rest import Client
 from ...client.wire.request import plain
 from ...controller.api.writes import GuardedWrites, NamesakeWritten, Outdated
@@ -33,19 +35,22 @@ READ_SECONDS = 5.0
 """How long the next handler waits for the object to be read."""
 
 
-class Cached(Protocol):
-    """The object in its informer."""
+class CachedObject(msgspec.Struct):
+    """One object of an informer, whatever its version."""
+
+    informer: Informer
+    key: Key
+    patience: float
+    """How long a write waits for the watch where its answer cannot be shown at once, in seconds."""
 
     @property
-    def informer(self) -> Informer:
-        """Shows our writes before the watch does."""
-
-    @property
-    def patience(self) -> float:
-        """How long to wait for the watch where the informer cannot, in seconds."""
+    def resource(self) -> Resource:
+        """The resource of the object."""
+        return self.informer.resource
 
     def latest(self) -> Object | None:
-        """The newest known version, own writes included; None when there is no object of the name."""
+        """The newest known version, own writes included; None: there is no object of the name."""
+        return self.informer.store.get(self.key)
 
 
 @dataclass(slots=True)
@@ -53,7 +58,7 @@ class Writer:
     """Writes to one object."""
 
     client: Client
-    cached: Cached
+    cached: CachedObject
     logger: Logger
     keep: Callable[[Object], Awaitable[None]] | None = None
     """Writes what is remembered of the object elsewhere, when everything else is written."""
@@ -63,14 +68,12 @@ class Writer:
     """Where records and baselines are beside annotations."""
     astray: Callable[[Object], None] | None = None
     """Told of an object that has the name of one that vanished, and has got what was meant for its status, records included."""
-    resource: Resource = field(init=False)
     _writes: GuardedWrites = field(init=False)
 
     def __post_init__(self) -> None:
-        """Find out where the object is written."""
-        informer, patience = self.cached.informer, self.cached.patience
-        self.resource = informer.resource
-        self._writes = GuardedWrites(self.client, self.resource, (informer,), patience=patience, log=self._log)
+        """Prepare the requests."""
+        resource, informers = self.cached.resource, (self.cached.informer,)
+        self._writes = GuardedWrites(self.client, resource, informers, patience=self.cached.patience, log=self._log)
 
     async def write(self, base: Object, patch: Patch) -> Object | None:
         """Send the patch; give the server's newest answer.
@@ -94,7 +97,7 @@ class Writer:
 
     async def _write(self, base: Object, patch: Patch) -> Object | None:
         latest: Object | None = base
-        split = "status" in self.resource.subresources
+        split = "status" in self.cached.resource.subresources
         parts = self._parts(base, patch)
         if patch.fns:
             for request in arrange(Parts(parts.rest), split=split):
@@ -156,7 +159,8 @@ class Writer:
 
     def _shown(self, value: Any) -> Shown:
         """As it may be logged."""
-        return Shown(value, is_secret=(self.resource.group, self.resource.plural) == ("", "secrets"))
+        resource = self.cached.resource
+        return Shown(value, is_secret=(resource.group, resource.plural) == ("", "secrets"))
 
     def _unless_vanished(self, answer: Object | None) -> Object | None:
         if answer is None:

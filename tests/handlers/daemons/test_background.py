@@ -13,8 +13,9 @@ from ctl.client.rest import Client
 from ctl.handlers.daemons.background import Background
 from ctl.handlers.daemons.daemons import ObjectDaemons
 from ctl.handlers.daemons.stoppers import DaemonStoppingReason as Why
-from ctl.handlers.environment.environment import CachedObject, Environment
+from ctl.handlers.environment.environment import Environment
 from ctl.handlers.environment.memories import Memories
+from ctl.handlers.patching.writer import CachedObject
 from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.informer import Informer
 
