@@ -18,13 +18,13 @@ from .resources import Resource
 from .selectors import FieldRequirement
 from .settings import ClientSettings
 from .watch import WatchOptions, WatchStream
-from .wire.request import JSON, Call, PatchKind, accepting, encode, is_create_repeatable, query
+from .wire.request import JSON, PatchKind, Request, accepting, encode, is_create_repeatable, query
 from .wire.sender import Sender
 
 __all__ = ["Client", "ListOptions", "ListPage", "PatchKind", "WatchOptions"]
 
 Channel = Literal["request", "renewal"]
-"""`renewal` is for what keeps a lease alive: connections of its own, no rate limit, no retries (the caller has a deadline)."""
+"""The connections to use: `renewal` keeps a lease alive, see `wire.request.Channel`."""
 
 _ALL = ListOptions()
 _JSON_BODY = {"Content-Type": JSON}
@@ -75,7 +75,7 @@ class Client:
 
     async def room(self, seconds: float) -> None:
         """Wait while more requests are on their way than keep the connections busy (four for each), at most so many seconds."""
-        await self._sender.crowd.room(seconds)
+        await self._sender.in_flight.room(seconds)
 
     def when_back(
         self, error: BaseException, callback: Callable[[], None], trial: str | None = None
@@ -91,7 +91,7 @@ class Client:
         return self._sender.outage.when_over(error, callback, trial)
 
     async def sleep(self, seconds: float, error: BaseException | None) -> None:
-        """Sleep so long after an error, or until `when_back` would call."""
+        """Sleep so long after an error, or until `when_back` would request."""
         await self._sender.outage.sleep(seconds, error)
 
     @property
@@ -116,8 +116,8 @@ class Client:
     ) -> ListPage:
         """One page: everything unless `options.limit` is set. The items are not decoded."""
         path = query(resource.get_url(namespace=namespace), options.params())
-        call = Call("GET", path, headers=accepting(options.accept), retry=retry, channel=channel)
-        page = decode_page(await self._sender.send(call), f"GET {path}")
+        request = Request("GET", path, headers=accepting(options.accept), retry=retry, channel=channel)
+        page = decode_page(await self._sender.send(request), f"GET {path}")
         if page.continue_token is not None and page.continue_token == options.continue_token:
             raise StreamBroken(f"GET {path}: the page is to be followed by itself, so that the list would never end.")
         return page
@@ -150,7 +150,7 @@ class Client:
     ) -> Object:
         """One object, as the server has it now. Raises NotFound."""
         path = resource.get_object_url(namespace=namespace, name=name)
-        return _object(await self._sender.send(Call("GET", path, channel=channel)), path)
+        return _object(await self._sender.send(Request("GET", path, channel=channel)), path)
 
     async def find(
         self, resource: Resource, name: str, namespace: str | None = None, *, retry: bool = True
@@ -184,10 +184,10 @@ class Client:
         space = namespace if namespace is not None else (body.get("metadata") or {}).get("namespace") or None
         if resource.namespaced and space is None:
             raise ValueError(
-                f"An object of {resource!r} is created in a namespace: expected one, in the call or in the body's metadata; found none."
+                f"An object of {resource!r} is created in a namespace: expected one, in the request or in the body's metadata; found none."
             )
         path = resource.get_url(namespace=space)
-        call = Call(
+        request = Request(
             "POST",
             path,
             encode(body),
@@ -196,7 +196,7 @@ class Client:
             retry=retry,
             channel=channel,
         )
-        return await self._write(resource, call)
+        return await self._write(resource, request)
 
     async def replace(
         self,
@@ -210,8 +210,8 @@ class Client:
     ) -> Object:
         """Put a whole object in place of the old. With a resource version in the body: Conflict when it is not the newest."""
         path = resource.get_object_url(namespace=namespace, name=name, subresource=subresource)
-        call = Call("PUT", path, encode(body), _JSON_BODY, repeatable=False, channel=channel)
-        return await self._write(resource, call)
+        request = Request("PUT", path, encode(body), _JSON_BODY, repeatable=False, channel=channel)
+        return await self._write(resource, request)
 
     async def patch(
         self,
@@ -230,7 +230,7 @@ class Client:
         path = resource.get_object_url(namespace=namespace, name=name, subresource=subresource)
         if field_manager is not None or force is not None:
             path = query(path, {"fieldManager": field_manager, "force": force})
-        call = Call(
+        request = Request(
             "PATCH",
             path,
             encode(patch),
@@ -238,7 +238,7 @@ class Client:
             repeatable=kind is not PatchKind.JSON,
             channel=channel,
         )
-        return await self._write(resource, call)
+        return await self._write(resource, request)
 
     async def delete(
         self,
@@ -261,7 +261,7 @@ class Client:
             preconditions=preconditions or None, propagationPolicy=propagation, gracePeriodSeconds=grace_period
         )
         path = resource.get_object_url(namespace=namespace, name=name)
-        call = Call(
+        request = Request(
             "DELETE",
             path,
             encode(options) if options else None,
@@ -269,44 +269,45 @@ class Client:
             repeatable=uid is not None,
         )
         try:
-            body = await self._carry_out(resource, call)
+            body = await self._send_write(resource, request)
         except NotFound as error:
             if error.after_lost_answer:
                 return None
             raise
         if _kind(body) == "Status":
             return None
-        return self._written(resource, call, _object(body, path))
+        return self._written(resource, request, _object(body, path))
 
-    async def _write(self, resource: Resource, call: Call) -> Object:
-        return self._written(resource, call, _object(await self._carry_out(resource, call), call.path))
+    async def _write(self, resource: Resource, request: Request) -> Object:
+        body = await self._send_write(resource, request)
+        return self._written(resource, request, _object(body, request.path))
 
-    def _written(self, resource: Resource, call: Call, obj: Object) -> Object:
-        fence = self._fence_of(call)
+    def _written(self, resource: Resource, request: Request, obj: Object) -> Object:
+        fence = self._fence_of(request)
         if fence is not None:
             fence.wrote(resource, obj.resource_version)
         return obj
 
-    async def _carry_out(self, resource: Resource, call: Call) -> bytes:
-        """Send a write through the fence; the fence hears of it when nobody knows whether it was applied."""
-        fence = self._fence_of(call)
+    async def _send_write(self, resource: Resource, request: Request) -> bytes:
+        """Send a write through the fence; the fence is told when nobody knows whether it was applied."""
+        fence = self._fence_of(request)
         if fence is None:
-            return await self._sender.send(call)
+            return await self._sender.send(request)
         try:
-            return await self._sender.send(call, Crossing(fence, f"{call.method} {call.path}"))
+            return await self._sender.send(request, Crossing(fence, f"{request.method} {request.path}"))
         except (APIError, RequestError) as error:
             if is_outcome_unknown(error) or (isinstance(error, APIError) and error.after_lost_answer):
                 fence.wrote(resource, None)
             raise
         except BaseException:
-            # Whoever waited is cancelled; what was sent may be applied all the same.
+            # A cancelled write may be applied all the same.
             fence.wrote(resource, None)
             raise
 
-    def _fence_of(self, call: Call) -> Fence | None:
+    def _fence_of(self, request: Request) -> Fence | None:
         if self.fence is None:
             return None
-        return self.fence if call.channel != "renewal" and call.stores else None
+        return self.fence if request.channel != "renewal" and request.stores else None
 
     @asynccontextmanager
     async def watch(
@@ -317,7 +318,9 @@ class Client:
     ) -> AsyncIterator[WatchStream]:
         """Open a watch; leaving the context closes its connection. Only a 401 is retried, with fresh credentials."""
         path = query(resource.get_url(namespace=namespace), options.params())
-        async with self._sender.open(Call("GET", path, headers=accepting(options.accept))) as stream:
+        headers = {**accepting(options.accept), "Accept-Encoding": "identity"}
+        request = Request("GET", path, headers=headers, retry=False, channel="watch")
+        async with self._sender.open(request) as stream:
             yield WatchStream(stream, path, options.idle_timeout, self.settings.largest_event)
 
     async def request(
@@ -338,7 +341,7 @@ class Client:
         Only GET is `repeatable` after a lost answer unless said otherwise. `timeout` is for one attempt, in seconds.
         """
         data = body if body is None or isinstance(body, bytes) else encode(body)
-        call = Call(
+        request = Request(
             method,
             query(path, params or {}),
             data,
@@ -348,8 +351,8 @@ class Client:
             retry=retry,
             channel=channel,
         )
-        fence = self._fence_of(call)
-        return await self._sender.send(call, None if fence is None else Crossing(fence, f"{method} {path}"))
+        fence = self._fence_of(request)
+        return await self._sender.send(request, None if fence is None else Crossing(fence, f"{method} {path}"))
 
 
 class _Kind(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""A call on the API: what it is, and whether it may be repeated when its answer is lost."""
+"""Requests to the API and their responses; whether a request may be repeated when its answer is lost."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -30,8 +30,18 @@ class PatchKind(Enum):
     """Server-side apply; needs a field manager."""
 
 
-class Call(msgspec.Struct):
-    """One request to the API, independent of where the server is and who asks. It is not changed once it is made."""
+Channel = Literal["request", "watch", "renewal"]
+"""Each has connections of its own: a flood of requests must delay neither a watch nor the renewal of a lease.
+
+A renewal has no rate limit and no retries: its caller has a deadline.
+"""
+
+
+class Request(msgspec.Struct):
+    """One request to the API, wherever the server is. It is not changed once it is made."""
+
+    # The fields may hold secrets.
+    __repr__ = object.__repr__
 
     method: str
     path: str
@@ -41,18 +51,29 @@ class Call(msgspec.Struct):
     repeatable: bool = True
     """Whether sending it twice is the same as sending it once."""
     timeout: float | None = None
-    """Seconds for one attempt; None is the client's `request_timeout`."""
+    """Seconds for one attempt, of a stream until its headers are there; None is the client's `request_timeout`."""
     retry: bool = True
     """Whether `error_backoffs` apply. 401 is answered with fresh credentials in any case."""
-    channel: Literal["request", "renewal"] = "request"
+    channel: Channel = "request"
 
     @property
     def stores(self) -> bool:
-        """Whether a server that carries it out keeps anything of it: not so for reads, dry runs and questions about rights."""
+        """Whether the server keeps anything of it; false for reads, dry runs and access reviews."""
         if self.method in {"GET", "HEAD", "OPTIONS"}:
             return False
         address, _, params = self.path.partition("?")
         return not address.startswith(_QUESTIONS) and "dryRun=All" not in params.split("&")
+
+
+class Response(msgspec.Struct):
+    """The server's answer, of any status."""
+
+    # The fields may hold secrets.
+    __repr__ = object.__repr__
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 def query(path: str, params: Mapping[str, str | int | bool | None]) -> str:

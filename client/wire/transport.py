@@ -1,24 +1,22 @@
-"""The HTTP library lives here and nowhere else: connections are pooled, requests sent, answers read or streamed.
+"""Connections of one client: requests are sent over them, responses read or streamed.
 
-Nothing here knows of Kubernetes, retries or errors by reason: an answer of any status is an answer. The absence of one
-is a RequestError that says whether the request can have reached the server.
+This module knows nothing of Kubernetes, retries or errors by reason: a response of any status is a response. Without one it raises
+RequestError, which says whether the request can have reached the server.
+
+Plain exchanges go by `http1`. Everything else (proxies, redirects of reads, a session of the user's, streams) goes by aiohttp's sessions, and
+so do all requests where `http1` does not know the version of aiohttp.
 """
 
 import asyncio
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from contextvars import ContextVar
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Any, Literal, NoReturn, TypedDict
-from weakref import WeakSet
+from typing import Any, NoReturn, TypedDict
 
 import aiohttp
-import msgspec
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
 from yarl import URL
 
 from ...runtime.texts import redacted
@@ -27,11 +25,10 @@ from ..config.tls import Contexts
 from ..errors import AccessError, AnswerTooLarge, RequestError, StreamStalled
 from ..metrics import ClientMetrics
 from ..settings import ClientSettings
-from .http1 import LARGEST_REFUSAL, READ_BUFFER, Route, completed, drop, read_body
+from . import http1
+from .http1 import LARGEST_REFUSAL, READ_BUFFER, Connector, Route, Sending, completed, read_body
 from .outage import Outage
-
-Channel = Literal["request", "watch", "renewal"]
-"""Connections of their own: a flood of requests must delay neither a watch nor the renewal of a lease."""
+from .request import Channel, Request, Response
 
 KEEPALIVE = 30.0
 """How long an idle connection is kept: shorter than servers (90 s) and load balancers (60 s) keep it."""
@@ -39,43 +36,14 @@ KEEPALIVE = 30.0
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 10
 
-_NO_LIMIT = nullcontext()
+_NO_LIMIT: nullcontext[None] = nullcontext()
 
 # The library says "Session is closed" and "Connection closed" by RuntimeError.
 _FAILURES = (aiohttp.ClientError, OSError, RuntimeError)
 
 
-class Request(msgspec.Struct):
-    """One HTTP exchange. `path` is relative to the server and may have a query. It is not changed once it is under way."""
-
-    # Not what it holds: credentials, or a secret, may be among it.
-    __repr__ = object.__repr__
-
-    method: str
-    path: str
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    body: bytes | None = None
-    timeout: float | None = None
-    """For the whole exchange; for a stream, until its headers are there."""
-    connect_timeout: float | None = None
-    channel: Channel = "request"
-    check: Callable[[], None] | None = None
-    """Called last before the first byte leaves; what it raises ends the exchange. Not with a ready session of somebody else's."""
-
-
-class Answer(msgspec.Struct):
-    """What came back: any status."""
-
-    # Not what it holds: credentials, or a secret, may be among it.
-    __repr__ = object.__repr__
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class Stream:
-    """The body of an answer, chunk by chunk as the network gives it."""
+    """The body of a response, chunk by chunk as the network gives it."""
 
     def __init__(self, response: aiohttp.ClientResponse, what: str, metrics: ClientMetrics) -> None:
         self._response = response
@@ -83,27 +51,26 @@ class Stream:
         self._what = what
         self._metrics = metrics
         self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
         self.cut = False
         """Whether the stream ended without the server's end mark: the last line may be incomplete."""
         self._time = asyncio.get_running_loop().time
         self.heard = self._time()
-        """When something has last come, in the loop's time."""
+        """When the last bytes came, in the loop's time."""
 
     def cut_off(self) -> None:
-        """End it as a connection that breaks does."""
+        """End it as a broken connection does."""
         self._response.close()
 
-    async def read(self, idle_timeout: float | None) -> bytes:
-        """The rest, as far as it is read of a refusal. Raises as `chunk` does."""
+    async def whole(self, idle_timeout: float | None) -> Response:
+        """The response with its body, as far as the body of a refusal is read. Raises as `chunk` does."""
         chunks, size = [], 0
         while size <= LARGEST_REFUSAL and (chunk := await self.chunk(idle_timeout)):
             chunks.append(chunk)
             size += len(chunk)
-        return b"".join(chunks)
+        return Response(self.status, self._response.headers, b"".join(chunks))
 
     async def chunk(self, idle_timeout: float | None) -> bytes:
-        """Everything that has arrived, waiting for some; empty at the end, clean or cut.
+        """Wait for bytes; returns all that have arrived, none at the end, whether clean or cut.
 
         Raises StreamStalled when nothing arrives for `idle_timeout` seconds.
         """
@@ -126,75 +93,29 @@ class Stream:
 
 
 class _Security(TypedDict, total=False):
-    """What the library takes for each request."""
+    """Arguments of the library for each request."""
 
     proxy: str | None
     ssl: SSLContext
     server_hostname: str | None
 
 
-class _Sent:
-    """Whether the bytes of a request may have left; set when it has its connection, and writes the first one next."""
-
-    __slots__ = ("_transport", "check", "maybe")
-
-    def __init__(self, check: Callable[[], None] | None = None) -> None:
-        self.maybe = False
-        self.check = check
-        self._transport: asyncio.Transport | None = None
-
-    def over(self, transport: asyncio.Transport | None) -> None:
-        """The request is about to be sent over this connection."""
-        self.maybe = True
-        self._transport = transport
-
-    def hang_up(self) -> None:
-        """Take down the connection if it has been closed: under TLS it would stay for 30 s where the server does not take leave too."""
-        if self._transport is not None and self._transport.is_closing():
-            self._transport.abort()
+async def _has_connection(*_: Any) -> None:
+    """Tell the request of this task that it has got its connection; keep the library from sending a write a second time."""
+    sent = http1.sending.get()
+    if sent is None:
+        return
+    if sent.maybe and not sent.is_read:
+        raise aiohttp.ServerDisconnectedError
+    sent.begin(None)
 
 
-_under_way: ContextVar[_Sent | None] = ContextVar("request", default=None)
-"""The request that this task has begun last."""
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Gives connections to the requests of this module, and notes that. (Traces of the library would tell it too, for four times the price.)
-
-    What the server has said without being asked, over a connection that was idle, is the answer to no request.
-    """
-
-    def __init__(self, outage: Outage, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._outage = outage
-        self._used: WeakSet[ResponseHandler] = WeakSet()
-
-    async def _create_connection(self, *args: Any, **kwargs: Any) -> ResponseHandler:
-        # The system repeats what gets no answer ever more rarely, at last once a minute: it is begun anew when an outage is over.
-        async with asyncio.timeout(None) as dial:
-            stop = self._outage.interrupt(dial)
-            try:
-                return await super()._create_connection(*args, **kwargs)
-            finally:
-                stop()
-
-    async def connect(self, *args: Any, **kwargs: Any) -> Connection:
-        connection = await super().connect(*args, **kwargs)
-        while (protocol := connection.protocol) is not None and protocol.should_close and protocol in self._used:
-            drop(connection)
-            connection = await super().connect(*args, **kwargs)
-        if protocol is not None:
-            self._used.add(protocol)
-        sent = _under_way.get()
-        if sent is not None:
-            try:
-                if sent.check is not None:
-                    sent.check()
-            except BaseException:
-                connection.release()
-                raise
-            sent.over(connection.transport)
-        return connection
+def _tracing() -> aiohttp.TraceConfig:
+    """What `http1.Connector` does, with the public means of the library: slower, and it notices no bytes that a server sends unasked."""
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_create_end.append(_has_connection)
+    tracing.on_connection_reuseconn.append(_has_connection)
+    return tracing
 
 
 class Transport:
@@ -205,9 +126,10 @@ class Transport:
         self._outage = outage
         self._metrics = metrics
         self._contexts = Contexts(settings.credentials_period)
-        # Requests wait here and not for the library's connections, which would tell of each step, and search twice in the end.
+        # Requests wait here: the library would wake each of them for every connection that becomes free.
         self._turns = asyncio.Semaphore(settings.connections) if settings.connections else _NO_LIMIT
         self._largest = sys.maxsize if settings.largest_answer is None else settings.largest_answer
+        self._is_fast = http1.is_used()
         self._sessions: dict[Channel, aiohttp.ClientSession] = {}
         self._routes: dict[Channel, Route] = {}
         self._closed = False
@@ -222,23 +144,31 @@ class Transport:
             await session.close()
 
     def look_again(self) -> None:
-        """Certificates that come from files are looked at again at the next request, whenever that was done last."""
+        """Look at certificate files again before the next request."""
         self._contexts.look_again()
 
-    async def send(self, request: Request, access: Access, grant: Authentication) -> Answer:
-        """One exchange. Raises RequestError when no complete answer came, AccessError when none can be asked for."""
-        sent = _Sent(request.check)
+    async def send(
+        self,
+        request: Request,
+        access: Access,
+        authentication: Authentication,
+        check: Callable[[], None] | None = None,
+    ) -> Response:
+        """One exchange; `check` is called before the first byte leaves, and its error ends the exchange.
+
+        Raises RequestError when no complete response came, AccessError when none can be asked for.
+        """
+        sent = Sending(check, is_read=request.method == "GET")
         time = asyncio.get_running_loop().time
         began = time()
         try:
-            # A session of somebody else's has limits of its own.
+            # A session of the user's has limits of its own.
             turns = self._turns if request.channel == "request" and access.session is None else _NO_LIMIT
-            async with asyncio.timeout(request.timeout) as limit, turns:
-                # A read that the server has swallowed does no harm when it is begun anew; what is a renewal has its own deadline.
-                is_read = request.method == "GET" and request.channel != "renewal"
-                stop = self._outage.interrupt(limit) if is_read else None
+            async with asyncio.timeout(self._timeout(request)) as limit, turns:
+                # A read that the server has swallowed can be sent again; a renewal has a deadline of its own.
+                stop = self._outage.interrupt(limit) if sent.is_read and request.channel != "renewal" else None
                 try:
-                    answer = await self._exchange(request, access, grant, sent)
+                    response = await self._exchange(request, access, authentication, sent)
                 finally:
                     if stop is not None:
                         stop()
@@ -251,21 +181,21 @@ class Transport:
                 raise
             self._metrics.count(None, request.method, _parsed(access.server).authority, time() - began)
             self._fail(error, request, access, sent)
-        self._metrics.count(answer.status, request.method, _parsed(access.server).authority, time() - began)
-        self._metrics.bytes_received += len(answer.body)
-        return answer
+        self._metrics.count(response.status, request.method, _parsed(access.server).authority, time() - began)
+        self._metrics.bytes_received += len(response.body)
+        return response
 
     @asynccontextmanager
     async def open(self, request: Request, access: Access, grant: Authentication) -> AsyncIterator[Stream]:
         """Open a stream; its connection is closed with the context. Raises as `send`, but never for a cut stream."""
-        sent = _Sent()
+        sent = Sending(is_read=True)
         what = f"{request.method} {access.shown}{request.path}"
         time = asyncio.get_running_loop().time
         began = time()
         response: aiohttp.ClientResponse | None = None
         try:
             try:
-                async with asyncio.timeout(request.timeout) as limit:
+                async with asyncio.timeout(self._timeout(request)) as limit:
                     stop = self._outage.interrupt(limit)
                     try:
                         response = await self._begin(request, access, grant, sent)
@@ -286,18 +216,27 @@ class Transport:
                 response.close()
             sent.hang_up()
 
-    async def _exchange(self, request: Request, access: Access, grant: Authentication, sent: _Sent) -> Answer:
-        route = self._route(request, access, grant)
+    def _timeout(self, request: Request) -> float | None:
+        return request.timeout if request.timeout is not None else self._settings.request_timeout
+
+    def _limits(self, request: Request) -> aiohttp.ClientTimeout:
+        settings = self._settings
+        connect = settings.watch_connect_timeout if request.channel == "watch" else None
+        if connect is None:
+            connect = settings.connect_timeout
+        return _limited(connect if connect is not None else self._timeout(request))
+
+    async def _exchange(
+        self, request: Request, access: Access, authentication: Authentication, sent: Sending
+    ) -> Response:
+        route = self._route(request, access, authentication)
         if route is not None:
-            _under_way.set(sent)
-            headers = (*request.headers.items(), *grant.headers)
-            status, told, body = await route.exchange(
-                request.method, request.path, headers, request.body, _limited(request.connect_timeout)
-            )
-            # The library follows a read that is sent elsewhere.
-            if request.method != "GET" or status not in REDIRECTS:
-                return Answer(status, told, body)
-        response = await self._begin(request, access, grant, sent)
+            http1.sending.set(sent)
+            answer = await route.exchange(request, authentication.headers, self._limits(request))
+            # A read that the server redirects is sent again, by a session.
+            if request.method != "GET" or answer.status not in REDIRECTS:
+                return answer
+        response = await self._begin(request, access, authentication, sent)
         # At the end, or when it fails, the library gives the connection back by itself.
         try:
             body, is_whole = await read_body(response.content, response.status, response.headers, self._largest)
@@ -306,33 +245,39 @@ class Transport:
             raise
         if not is_whole:
             response.close()
-        return Answer(response.status, response.headers, body)
+        return Response(response.status, response.headers, body)
 
-    def _route(self, request: Request, access: Access, grant: Authentication) -> Route | None:
-        """The short way for a request, if it can take one."""
-        if access.session is not None or access.proxy is not None or access.trust_env or self._settings.trust_env:
+    def _route(self, request: Request, access: Access, authentication: Authentication) -> Route | None:
+        """The fast path for a request; None if it cannot take one."""
+        if (
+            not self._is_fast
+            or access.session is not None
+            or access.proxy is not None
+            or access.trust_env
+            or self._settings.trust_env
+        ):
             return None
-        context = self._context(access, grant) if _parsed(access.server).scheme == "https" else None
+        context = self._context(access, authentication) if _parsed(access.server).scheme == "https" else None
         route = self._routes.get(request.channel)
-        if route is None or not route.leads(access, context):
+        if route is None or not route.fits(access, context):
             connector = self._session(request.channel).connector
             assert connector is not None  # the session is open
             route = self._routes[request.channel] = Route(
                 access, context, connector, self._usual(access), self._largest
             )
-        return route if route.takes(request.method, request.path) else None
+        return route if route.takes(request) else None
 
     def _usual(self, access: Access) -> dict[str, str]:
-        """The headers of every request that has none of its own by these names."""
+        """The headers of each request that has none of these names itself."""
         usual = {"User-Agent": self._settings.user_agent}
         if not access.compression:
             usual["Accept-Encoding"] = "identity"
         return usual
 
     async def _begin(
-        self, request: Request, access: Access, grant: Authentication, sent: _Sent
+        self, request: Request, access: Access, grant: Authentication, sent: Sending
     ) -> aiohttp.ClientResponse:
-        """The answer, as far as its headers; a read is sent on as often as the server says, but to no other origin."""
+        """The response, as far as its headers. Redirects of a read are followed, but to no other origin."""
         url = URL(access.server + request.path, encoded=True)
         for _ in range(MAX_REDIRECTS):
             response = await self._begin_at(url, request, access, grant, sent)
@@ -344,13 +289,13 @@ class Transport:
         raise aiohttp.TooManyRedirects(response.request_info, ())
 
     def _begin_at(
-        self, url: URL, request: Request, access: Access, grant: Authentication, sent: _Sent
+        self, url: URL, request: Request, access: Access, grant: Authentication, sent: Sending
     ) -> Awaitable[aiohttp.ClientResponse]:
         session = access.session or self._session(request.channel)
-        _under_way.set(sent)
-        # The library resends PUT and DELETE by itself when a kept-alive connection breaks; whether a write may be
-        # repeated is decided above this module.
-        session._retry_connection = False
+        http1.sending.set(sent)
+        # Whether a write may be repeated is decided above this module.
+        if self._is_fast:
+            http1.never_resend(session)
         headers = completed(self._usual(access), (*request.headers.items(), *grant.headers))
         security: _Security = {} if access.session is not None else self._security(url, access, grant)
         return session.request(
@@ -358,9 +303,9 @@ class Transport:
             url,
             headers=headers,
             data=request.body,
-            # A write must not be replayed elsewhere, nor what we are let in with be shown to others.
+            # Neither a write nor credentials go to another server.
             allow_redirects=False,
-            timeout=_limited(request.connect_timeout),
+            timeout=self._limits(request),
             **security,
         )
 
@@ -385,13 +330,16 @@ class Transport:
         session = self._sessions.get(channel)
         if session is None:
             session = self._sessions[channel] = aiohttp.ClientSession(
-                connector=_Connector(self._outage, limit=0, keepalive_timeout=KEEPALIVE),
+                connector=Connector(self._outage, limit=0, keepalive_timeout=KEEPALIVE)
+                if self._is_fast
+                else aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=READ_BUFFER,
+                trace_configs=[] if self._is_fast else [_tracing()],
             )
         return session
 
-    def _fail(self, error: Exception, request: Request, access: Access, sent: _Sent) -> NoReturn:
+    def _fail(self, error: Exception, request: Request, access: Access, sent: Sending) -> NoReturn:
         what = f"{request.method} {access.shown}{request.path}"
         host = _parsed(access.server).authority
         maybe = sent.maybe or (access.session is not None and not isinstance(error, aiohttp.ClientConnectorError))
@@ -432,7 +380,7 @@ def _parsed(server: str) -> URL:
 
 
 def _onward(url: URL, request: Request, response: aiohttp.ClientResponse) -> URL | None:
-    """Where an answer sends a read on to, on the same origin."""
+    """The URL that a response redirects a read to, if it is of the same origin."""
     where = response.headers.get("Location")
     if request.method != "GET" or response.status not in REDIRECTS or not where:
         return None
@@ -450,7 +398,7 @@ def _environment_proxy(url: URL) -> str | None:
 
 
 def _lost(error: Exception) -> str:
-    """What became of an answer, in one line."""
+    """Why there is no response, in one line."""
     if isinstance(error, TimeoutError):
         return "none came in time"
     if isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str):
@@ -460,11 +408,11 @@ def _lost(error: Exception) -> str:
 
 
 def _plainly(error: Exception) -> str:
-    """What the system said, without the library's own words about it."""
+    """The system's message, without the library's words around it."""
     return getattr(error, "strerror", None) or redacted(str(error))
 
 
 def _shown(error: Exception) -> Exception | None:
-    """The error as a cause, unless there is a login in what a traceback would show of it."""
+    """The error as a cause, unless a traceback of it would show a login."""
     text = f"{error} {error!r}"
     return error if redacted(text) == text else None
