@@ -139,7 +139,11 @@ class Terms:
         self._ends = [gate.subscribe(self._other_turned) for gate in self._gate.others]
         if self._leadership is None:
             self._leading = True
-            await self._hooks.leading()
+            try:
+                await self._hooks.leading()
+            except BaseException:
+                await self.stop(0.0)
+                raise
             self._in_term = True
             self._judge()
             return

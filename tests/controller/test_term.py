@@ -196,6 +196,23 @@ async def test_what_comes_before_a_term_comes_before_the_gate_opens() -> None:
     assert told == ["leading", "opened", "closed", "standby"]
 
 
+@pytest.mark.virtual_time
+async def test_what_a_failed_beginning_of_a_term_has_started_is_stopped() -> None:
+    told = list[str]()
+
+    async def fail() -> None:
+        raise OSError("it cannot begin")
+
+    async def note() -> None:
+        told.append("standby")
+
+    gate = gate_of(None, Valve(is_open=True))
+    with pytest.raises(OSError, match="it cannot begin"):
+        await _terms(gate, leading=fail, standby=note).start()
+    assert told == ["standby"]
+    assert not gate.is_open
+
+
 BLOCKED = """
 import logging, threading, time
 from ctl.controller.program.stopping import end_process
