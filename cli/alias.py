@@ -1,11 +1,10 @@
 """`import kopf` gives this toolkit, to operators and to the packages they use.
 
-Expected flow: `install_as_kopf()` once, before anybody imports kopf (`ctl run` does it before it loads the operator's files; so does the
-package `kopf` that `ctl alias install` puts into an environment). From then on `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli` are modules over ours, also where Kopf itself is installed: a
-finder ahead of all others serves them. The public names are Kopf's; a name whose part is not built yet can be imported and
-used in annotations, and says so when it is really used. The private modules of Kopf (`kopf._cogs` and the like) can be imported too,
-since programs take public names from there, mostly for annotations, and compare dicts with `diff()`; nothing else is in them, and is
-refused with the public names for it.
+Call `install_as_kopf()` once, before the first import of kopf (`ctl run` does so before it loads the operator's files; so does the package
+`kopf` of `ctl alias install`). From then on a finder before all others serves `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli`, also where
+Kopf itself is installed. The public names are Kopf's. A name of a part that is not built yet can be imported and used in annotations;
+other uses raise an error. The private modules of Kopf (`kopf._cogs` and the like) can be imported too, since programs import public names
+from them, mostly for annotations, and `diff()`. Their other names are refused, with the public names to use instead.
 """
 
 import ast
@@ -25,7 +24,7 @@ from ..runtime.imports import when_imported
 from .private import RENAMED, advice, inner_modules, is_inner
 
 UNLISTED: Final = frozenset({"adjust_namespace", "harmonize_naming"})
-"""What Kopf lets users import without naming it in its `__all__`."""
+"""Names that Kopf lets users import, and that its `__all__` lacks."""
 
 _PACKAGE: Final = __name__.rpartition(".cli.")[0]
 _INNER: Final = inner_modules()
@@ -59,7 +58,7 @@ _CLI: Final = {
 
 
 class Pending:
-    """A name of Kopf whose part is not built yet: it can be imported and annotated with, and refuses to be used."""
+    """A name of Kopf whose part is not built yet: it can be imported and used in annotations; other uses raise NotImplementedError."""
 
     def __init__(self, name: str, line: str) -> None:
         self._name = name
@@ -105,8 +104,8 @@ def kopf_names() -> list[str]:
 def install_as_kopf() -> None:
     """Make `import kopf` mean this toolkit, for the rest of the process; doing so again changes nothing.
 
-    Raises ImportError when Kopf itself has been imported already: its importers hold Kopf's registry, so their handlers
-    would be lost without a word.
+    Raises ImportError when Kopf itself has been imported already: its importers use Kopf's registry, so their handlers
+    would silently be lost.
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
@@ -120,7 +119,7 @@ def install_as_kopf() -> None:
 
 
 def take_place(name: str) -> None:
-    """Make the module of this name, which is being imported, what `import kopf` gives: for the package of `ctl alias install`."""
+    """Fill the module of this name, which is being imported, as `kopf`: for the package of `ctl alias install`."""
     _begin()
     _Loader().exec_module(sys.modules[name])
 
@@ -134,14 +133,14 @@ def _begin() -> None:
 
 
 def _tell_pkg_resources() -> None:
-    """It looks into folders only, when it is imported."""
+    """pkg_resources finds distributions in folders only, when it is imported."""
     known = sys.modules["pkg_resources"]
     known.working_set.add(known.Distribution(project_name="kopf", version=KOPF_VERSION), replace=True)
 
 
 class _Finder(MetaPathFinder):
     def find_distributions(self, context: Any = None) -> Iterable[Any]:
-        # Most processes never ask: what this needs is imported for those that do.
+        # Imported only for processes that ask for distributions; most do not.
         from .distribution import AliasDistribution
 
         return AliasDistribution.asked(context)
@@ -150,11 +149,11 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname in _MODULES or fullname in _INNER:
-            # What is imported from an inner module is looked for below it, and refused there with all that is to be said.
+            # Names that are imported from a private module are looked up as its submodules, and refused there with advice.
             is_package = fullname == "kopf" or fullname in _INNER
             return ModuleSpec(fullname, _Loader(), origin=f"ctl {VERSION}", is_package=is_package)
         if is_inner(fullname):
-            # `from kopf import _cogs` would hide that a module is not found. Of old versions that is what programs try.
+            # `from kopf import _cogs` would hide a ModuleNotFoundError. For modules of old versions, programs catch that error.
             private = fullname.startswith("kopf._")
             raise (ImportError if private else ModuleNotFoundError)(_refusal(fullname), name=fullname)
         return None
@@ -186,7 +185,7 @@ class _Loader(Loader):
 
 
 _Description = tuple[list[str], Callable[[str], Any], Mapping[str, Any]]
-"""The names of a module's `__all__`, how to look one up (raising AttributeError), and what it has from the start."""
+"""A module's `__all__`, a function that looks up a name (or raises AttributeError), and its initial names."""
 
 
 def _pending(module: str, key: str) -> Pending:
@@ -272,7 +271,7 @@ _MODULES: Final[Mapping[str, Callable[[], _Description]]] = {
 
 
 def _importers(kopf: ModuleType) -> str:
-    """Name the modules that hold Kopf or something of it."""
+    """The modules that refer to Kopf or to its objects."""
 
     def holds(module: ModuleType) -> bool:
         return any(
@@ -289,7 +288,7 @@ def _importers(kopf: ModuleType) -> str:
 
 
 def _refusal(module: str) -> str:
-    """Why an inner module of Kopf is not there, who wants it, and what to write instead."""
+    """The error for an inner module of Kopf: the importing line, and what to import instead."""
     frame = _importer()
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     what = "a private part" if module.startswith("kopf._") else "a part of old versions"
@@ -305,7 +304,7 @@ def _refusal(module: str) -> str:
 
 
 def _imported(frame: FrameType, module: str) -> tuple[str, list[str]]:
-    """The module and the names of the import statement that is being carried out, if its source can be had."""
+    """The module and the names of the import statement that is running, if its source is available."""
     try:
         tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
     except (SyntaxError, ValueError):
@@ -326,7 +325,7 @@ def _imported(frame: FrameType, module: str) -> tuple[str, list[str]]:
 
 
 def _importer() -> FrameType:
-    """Where the import statement stands that is being carried out."""
+    """The frame of the import statement that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_globals.get("__name__") == __name__ or "importlib" in frame.f_code.co_filename

@@ -22,7 +22,7 @@ _PIP = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check")
 
 @click.group("alias")
 def alias() -> None:
-    """Let `import kopf` and the command `kopf` be ctl's in this environment."""
+    """Make `import kopf` and the command `kopf` ctl's in this environment."""
 
 
 @alias.command("install")
@@ -34,9 +34,9 @@ def alias() -> None:
     help="Install into this folder instead, as `pip install --target` does.",
 )
 def install(target: Path | None) -> None:
-    """Install the distribution `kopf`, by which programs and images that were made for Kopf run on ctl.
+    """Install the distribution `kopf`, so that programs and images made for Kopf run on ctl.
 
-    It is refused where Kopf itself is installed.
+    Refused where Kopf itself is installed.
     """
     where = [str(target)] if target is not None else sys.path
     _refuse_beside_kopf(where)

@@ -1,7 +1,7 @@
-"""The distribution `kopf` where that name is this toolkit's: its metadata, and the wheel by which an environment gets it.
+"""The distribution `kopf` that stands for this toolkit: its metadata, and its wheel.
 
-Packages ask for it: by `importlib.metadata`, by entry points, by their own requirements (`kopf>=1.36`). The version is that of the Kopf whose
-behaviour we have. The wheel has three small files; what `import kopf` gives comes from ctl.
+Packages look for it by `importlib.metadata`, by entry points, and by their own requirements (`kopf>=1.36`). Its version is
+that of the Kopf whose behaviour we have. The wheel has three small files; the content of `import kopf` comes from ctl.
 """
 
 import base64
@@ -16,7 +16,7 @@ from typing import Final
 from .._version import KOPF_VERSION, VERSION
 
 OURS: Final = "ctl-toolkit"
-"""The name of our own distribution. One called `kopf` that requires it is the alias, and not Kopf."""
+"""The name of our own distribution. A distribution `kopf` that requires it is the alias, not Kopf."""
 
 _INFO: Final = f"kopf-{KOPF_VERSION}.dist-info"
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
@@ -81,7 +81,7 @@ entry_as_kopf()
 
 
 class AliasDistribution(Distribution):
-    """What `importlib.metadata` says of `kopf` while the alias is there without being installed."""
+    """The distribution `kopf` for `importlib.metadata` while the alias is active and not installed."""
 
     def read_text(self, filename: str) -> str | None:
         """A file of the metadata."""
@@ -93,7 +93,7 @@ class AliasDistribution(Distribution):
 
     @classmethod
     def asked(cls, context: DistributionFinder.Context | None) -> "list[AliasDistribution]":
-        """Give it where it is looked for by its name, or all of the process are; not where somebody looks into folders."""
+        """The distribution, for a search by its name or for all distributions of the process; not for a search in folders."""
         given = vars(context) if context is not None else {}
         name = given.get("name")
         return [cls()] if (name is None or name.lower() == "kopf") and "path" not in given else []
@@ -105,7 +105,7 @@ def is_alias(found: Distribution) -> bool:
 
 
 def write_wheel(folder: Path) -> Path:
-    """Write the wheel into a folder, and give its path. It is the same to the byte each time. Raises OSError."""
+    """Write the wheel into a folder, and return its path. Its bytes are the same each time. Raises OSError."""
     path = folder / f"kopf-{KOPF_VERSION}-py3-none-any.whl"
     files = {**_CODE, **{f"{_INFO}/{name}": text for name, text in _ABOUT.items()}}
     record = f"{_INFO}/RECORD"

@@ -81,7 +81,7 @@ def search_options(fn: Callable[..., Any]) -> Callable[..., Any]:
         click.option("-n", "--namespace", "namespaces", cls=Option, multiple=True, help="Look there; repeat."),
         click.option("-A", "--all-namespaces", "clusterwide", cls=Option, is_flag=True, help="Look everywhere."),
         click.option(
-            "--finalizer", cls=Option, metavar="NAME", default=FINALIZER, show_default=True, help="Which one is meant."
+            "--finalizer", cls=Option, metavar="NAME", default=FINALIZER, show_default=True, help="The finalizer."
         ),
         cluster_options,
         logging_options,
@@ -93,7 +93,7 @@ def search_options(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("finalizers")
 def finalizers() -> None:
-    """Show which objects wait for an operator, or free them."""
+    """Show the objects that wait for an operator, or free them."""
 
 
 @finalizers.command("list")
@@ -110,12 +110,12 @@ def list_(**given: Any) -> None:
 
 @finalizers.command("remove")
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCES...")
-@click.option("--yes", cls=Option, is_flag=True, help="Do it. Without it nothing is changed.")
+@click.option("--yes", cls=Option, is_flag=True, help="Remove the finalizer; without this option, nothing is changed.")
 @search_options
 def remove(**given: Any) -> None:
-    """Remove the finalizer from objects whose operator is gone.
+    """Remove the finalizer from objects of an operator that is gone.
 
-    Finalizers of others stay, also those that are added or removed at the same time. A running operator would put its own back.
+    Other finalizers stay, also if they are added or removed at the same time. A running operator adds its own again.
     """
     search = Search.of(given)
     if not given["yes"]:

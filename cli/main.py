@@ -17,12 +17,12 @@ KOPF: Final = "kopf"
 """The name of Kopf's command."""
 
 _COMMANDS: Final[Mapping[str, str]] = {
-    "alias": "Let `import kopf` and the command `kopf` be ctl's in this environment.",
-    "completion": "Print what makes a shell complete the commands and options of ctl.",
-    "finalizers": "Show which objects wait for an operator, or free them.",
+    "alias": "Make `import kopf` and the command `kopf` ctl's in this environment.",
+    "completion": "Print the completion script of a shell.",
+    "finalizers": "Show the objects that wait for an operator, or free them.",
     "freeze": "Pause running operators until `ctl resume`, or for SECONDS.",
     "rbac": "Print the least rights that the operator in FILES and modules needs.",
-    "resume": "Let operators go on that `ctl freeze` has paused.",
+    "resume": "End the pause of `ctl freeze`.",
     "run": "Run the operator in FILES and modules until SIGINT or SIGTERM.",
     "sandbox": "Serve an embedded Kubernetes API, to try operators without a cluster.",
     "version": "Print the versions of ctl, of Python, and of the server.",
@@ -92,7 +92,7 @@ def main(ctx: click.Context) -> None:
     """Run Kubernetes operators written in Python.
 
     Each option can be set in the environment as well: CTL_RUN_NAMESPACES for --namespace of `ctl run`, and so on;
-    the KOPF_* names of the same options are honoured where those are not set.
+    the KOPF_* names of the same options are used where those are not set.
     """
     ctx.ensure_object(CLIControls)
 
@@ -101,7 +101,7 @@ def main(ctx: click.Context) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, /, shell: str) -> None:
-    """Print what makes a shell complete the commands and options of ctl.
+    """Print the completion script of a shell.
 
     For example, in ~/.bashrc:  source <(ctl completion bash)
     """

@@ -94,7 +94,7 @@ def check_namespaces(given: Mapping[str, Any]) -> None:
 
 _LOGGING: Final[dict[str, tuple[tuple[str, ...], dict[str, Any]]]] = {
     "verbose": (("-v", "--verbose"), {"is_flag": True, "help": "Show what the operator does, step by step."}),
-    "debug": (("-d", "--debug"), {"is_flag": True, "help": "Show everything, the event loop's internals included."}),
+    "debug": (("-d", "--debug"), {"is_flag": True, "help": "Show everything, including internals of the event loop."}),
     "quiet": (("-q", "--quiet"), {"is_flag": True, "help": "Show warnings and errors only."}),
     "log_format": (
         ("--log-format",),
@@ -102,7 +102,7 @@ _LOGGING: Final[dict[str, tuple[tuple[str, ...], dict[str, Any]]]] = {
             "type": click.Choice(LogFormat, case_sensitive=False),
             "default": LogFormat.FULL.name.lower(),
             "show_default": True,
-            "help": "How lines look.",
+            "help": "The format of lines.",
         },
     ),
     "log_refkey": (

@@ -82,7 +82,7 @@ def peering_options(fn: Callable[..., Any]) -> Callable[..., Any]:
             help="The operators that serve all namespaces.",
         ),
         click.option(
-            "-i", "--id", cls=Option, metavar="ID", help="In the name of whom.  [default: $POD_ID or user@host]"
+            "-i", "--id", cls=Option, metavar="ID", help="The name of the record.  [default: $POD_ID or user@host]"
         ),
         click.option(
             "-P",
@@ -102,12 +102,14 @@ def peering_options(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("freeze")
 @peering_options
-@click.option("-p", "--priority", cls=Option, type=int, help=f"Pause those up to it.  [default: {FREEZE_PRIORITY}]")
+@click.option(
+    "-p", "--priority", cls=Option, type=int, help=f"Pause operators up to this priority.  [default: {FREEZE_PRIORITY}]"
+)
 @click.option("--dev", cls=Option, is_flag=True, help=f"The same as --priority={DEV_PRIORITY}.")
 @click.option(
-    "-t", "--lifetime", cls=Option, type=int, required=True, metavar="SECONDS", help="Pause them for so long at most."
+    "-t", "--lifetime", cls=Option, type=int, required=True, metavar="SECONDS", help="Pause them for at most this time."
 )
-@click.option("-m", "--message", cls=Option, metavar="TEXT", help="Why. It is kept nowhere (as with Kopf).")
+@click.option("-m", "--message", cls=Option, metavar="TEXT", help="The reason. It is not stored (as with Kopf).")
 @logging_options
 def freeze(**given: Any) -> None:
     """Pause running operators until `ctl resume`, or for SECONDS."""
@@ -139,7 +141,7 @@ def freeze(**given: Any) -> None:
 @peering_options
 @logging_options
 def resume(**given: Any) -> None:
-    """Let operators go on that `ctl freeze` has paused."""
+    """End the pause of `ctl freeze`."""
     _resume(Target.of(given))
 
 

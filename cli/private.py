@@ -1,4 +1,4 @@
-"""Says which inner modules Kopf has, and what of them has a public name, for operators that import them."""
+"""The inner modules of Kopf, and the public names for their content, for operators that import them."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -17,12 +17,12 @@ INNER: Final = {
     "_core.reactor": "inventory observation orchestration processing queueing running subhandling",
     "_kits": "hierarchies loops runner webhacks webhooks",
 }
-"""The private packages of Kopf 1.45.2 -> what is in them."""
+"""Private package of Kopf 1.45.2 -> its modules."""
 
 FORMER: Final = frozenset(
     {"clients", "config", "engines", "reactor", "storage", "structs", "toolkits", "utilities", "events"}
 )
-"""What old versions of Kopf had in their places (up to 1.33), or let users import."""
+"""The modules that versions of Kopf up to 1.33 had instead, or let users import."""
 
 RENAMED: Final = {
     "ContainerMemo": "Memo",
@@ -33,7 +33,7 @@ RENAMED: Final = {
     "ObjectDict": "Memo",
     "SmartOperatorRegistry": "OperatorRegistry",
 }
-"""Names that had, or have, others in public."""
+"""Private or former name -> public name."""
 
 MODULES: Final = {
     "bodies": "Body Meta Spec Status RawBody RawEvent build_object_reference build_owner_reference",
@@ -67,7 +67,7 @@ MODULES: Final = {
     "subhandling": "execute",
     "webhooks": "WebhookServer WebhookAutoServer WebhookAutoTunnel",
 }
-"""The last part of a module's name -> what of it is public."""
+"""Last part of a module's name -> its public names."""
 
 
 def inner_modules() -> frozenset[str]:
@@ -84,7 +84,7 @@ def is_inner(module: str) -> bool:
 
 
 def advice(module: str, names: Iterable[str], public: Collection[str]) -> str:
-    """Tell what is public of the names that are imported from an inner module; `public` are all public names."""
+    """The public names to import instead of names from an inner module; `public` are all public names."""
     wanted = list(names) or [module.rpartition(".")[2]]
     found: dict[str, str] = {}
     for name in wanted:

@@ -84,8 +84,8 @@ class RunOptions:
     multiple=True,
     help="Serve this namespace; repeat.",
 )
-@click.option("--standalone", cls=Option, is_flag=True, default=None, help="Act without asking peers.")
-@click.option("--dev", cls=Option, is_flag=True, help=f"Take over from deployed operators (priority {DEV_PRIORITY}).")
+@click.option("--standalone", cls=Option, is_flag=True, default=None, help="Act without peering.")
+@click.option("--dev", cls=Option, is_flag=True, help=f"Pause deployed operators (priority {DEV_PRIORITY}).")
 @click.option(
     "-L", "--liveness", "liveness_endpoint", cls=Option, metavar="URL", help="Answer liveness probes at this URL."
 )
@@ -94,13 +94,13 @@ class RunOptions:
     cls=Option,
     metavar="[HOST:]PORT",
     default="auto",
-    help="Show metrics and health there; `off`: nowhere.  [default: 8080 in a cluster, nowhere else]",
+    help="Serve metrics and health there; `off`: nowhere.  [default: 8080 in a cluster, nowhere else]",
 )
 @click.option(
     "--debug-pages/--no-debug-pages",
     cls=Option,
     default=None,
-    help="Show the pages below /debug to everybody, or to nobody.  [default: to clients on this machine]",
+    help="Serve the pages below /debug to all clients, or to none.  [default: to clients on this machine]",
 )
 @click.option(
     "-P",
@@ -108,17 +108,17 @@ class RunOptions:
     cls=Option,
     legacy=["PEERING_NAME"],
     metavar="NAME",
-    help="Ask the peers of this peering object, and pause while there is none.  [default: `default`, if there is one]",
+    help="Use this peering object, and pause while it does not exist.  [default: `default`, if it exists]",
 )
-@click.option("-p", "--priority", cls=Option, type=int, help="Rank among the peers.")
+@click.option("-p", "--priority", cls=Option, type=int, help="Priority among the peers.")
 @click.option(
     "--leader-elect/--no-leader-elect",
     cls=Option,
     default=None,
-    help="Act only as the leader among the replicas.  [default: in a cluster, if allowed]",
+    help="Act only as the leader of the replicas.  [default: in a cluster, if allowed]",
 )
-@click.option("--lease-name", cls=Option, metavar="NAME", help="The Lease by which the leader is elected.")
-@click.option("--lease-namespace", cls=Option, metavar="NAME", help="Where it is.  [default: the pod's namespace]")
+@click.option("--lease-name", cls=Option, metavar="NAME", help="The Lease of the election.")
+@click.option("--lease-namespace", cls=Option, metavar="NAME", help="The namespace of the Lease.  [default: the pod's]")
 @click.option(
     "--sandbox", cls=Option, is_flag=True, help="Run against an embedded Kubernetes API server, started for this run."
 )
@@ -128,7 +128,7 @@ class RunOptions:
     cls=Option,
     multiple=True,
     metavar="FILE",
-    help="Create what is in FILE there first; repeat.",
+    help="Create the objects of FILE there first; repeat.",
 )
 @click.option(
     "--kubeconfig",

@@ -35,7 +35,7 @@ class SandboxOptions:
 @click.command("sandbox")
 @click.option("--port", cls=Option, type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any]")
 @click.option(
-    "--manifest", "manifests", cls=Option, multiple=True, metavar="FILE", help="Create what is in FILE; repeat."
+    "--manifest", "manifests", cls=Option, multiple=True, metavar="FILE", help="Create the objects of FILE; repeat."
 )
 @click.option(
     "--kubeconfig", cls=Option, metavar="PATH", help="Write the kubeconfig there.  [default: a temporary file]"

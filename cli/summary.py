@@ -1,4 +1,4 @@
-"""Three lines say at the start where an operator works, as whom, and what it has found there of what it handles."""
+"""The three lines at the start of `ctl run`: the namespaces and server, the user and ports, and the handled resources."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ from ..handlers.declaration.survey import Survey
 from ..handlers.running.declared import declared, is_bare
 
 MANY: Final = 10
-"""So many names are shown; the others are counted."""
+"""The number of names that are shown; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is said about a run by its options."""
+    """The options of a run that the lines show."""
 
     namespaces: tuple[str, ...]
-    """None given: all of them."""
+    """Empty: all namespaces."""
     kubeconfig: str | None = None
     context: str | None = None
     http: str = "auto"
@@ -32,12 +32,12 @@ class Start:
 
 
 def summary(registry: OperatorRegistry, start: Start) -> list[str]:
-    """Where and as whom. Nothing is sent, and what startup handlers set up later is not known; a way that is not found is told as such."""
+    """The first two lines. They send no request, and do not know what startup handlers change later."""
     return [_where(registry, start), _whom(registry, start)]
 
 
 def handled(registry: OperatorRegistry, found: Survey) -> str:
-    """What is handled, by the kinds and versions that the server has, and what it has not yet."""
+    """The third line: the handled resources with their versions, and those that the server does not have yet."""
     controllers = [spec.name for spec in declared(registry)]
     webhooks = [str(selector) for selector in registry.webhook_selectors()]
     named = [
@@ -55,7 +55,7 @@ def handled(registry: OperatorRegistry, found: Survey) -> str:
 
 
 def idle(registry: OperatorRegistry, sources: Sequence[str]) -> str | None:
-    """What to tell whose operator has no handlers of any kind; None: it has some."""
+    """A warning if the operator has no handlers; else None."""
     if not is_bare(registry):
         return None
     return (

@@ -17,12 +17,12 @@ ANSWER_SECONDS: Final = 3.0
 
 
 @click.command("version")
-@click.option("--client", "is_alone", cls=Option, is_flag=True, help="Ask no server.")
+@click.option("--client", "is_alone", cls=Option, is_flag=True, help="Do not ask the server.")
 @cluster_options
 def version(*, is_alone: bool, kubeconfig: str | None, context: str | None) -> None:
     """Print the versions of ctl, of Python, and of the server.
 
-    A server that does not answer within a few seconds is no failure.
+    If the server does not answer within a few seconds, the command still succeeds.
     """
     click.echo(f"ctl {VERSION}")
     loop = new_loop()

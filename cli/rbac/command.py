@@ -86,15 +86,15 @@ class RbacOptions:
 @click.option(
     "--check", cls=Option, is_flag=True, help="Print the rights that the current credentials lack; exit code 1 if any."
 )
-@click.option("--name", cls=Option, metavar="NAME", help="The name of the roles.  [default: that of the account]")
+@click.option("--name", cls=Option, metavar="NAME", help="The name of the roles.  [default: the account's]")
 @click.option(
-    "--service-account", cls=Option, metavar="NAME", help="To whom they are granted.  [default: by the first file]"
+    "--service-account", cls=Option, metavar="NAME", help="The account of the operator.  [default: from the first file]"
 )
 @click.option(
     "--service-account-namespace",
     cls=Option,
     metavar="NAME",
-    help="Where the account is.  [default: the only --namespace, else `default`]",
+    help="The namespace of the account.  [default: the only --namespace, else `default`]",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
@@ -106,7 +106,10 @@ class RbacOptions:
     "--lease-name", cls=Option, metavar="NAME", help="The name of the Lease.  [default: as `ctl run` names it]"
 )
 @click.option(
-    "--lease-namespace", cls=Option, metavar="NAME", help="Where the Lease is.  [default: the account's namespace]"
+    "--lease-namespace",
+    cls=Option,
+    metavar="NAME",
+    help="The namespace of the Lease.  [default: the account's namespace]",
 )
 @click.option("--standalone", cls=Option, is_flag=True, default=None, help="Grant no peering.")
 @click.option("-P", "--peering", cls=Option, metavar="NAME", help="Grant peering.  [default: if it is installed]")
@@ -115,7 +118,7 @@ class RbacOptions:
     "--definitions/--no-definitions",
     cls=Option,
     default=None,
-    help="Grant the sight of what is installed later.  [default: for all namespaces]",
+    help="Grant watching definitions that are installed later.  [default: for all namespaces]",
 )
 @click.option("--also", cls=Option, multiple=True, metavar="RESOURCE=VERB,...", help="Grant this too; repeat.")
 @click.option(
@@ -124,9 +127,9 @@ class RbacOptions:
     cls=Option,
     multiple=True,
     metavar="FILE",
-    help="Know the resources that are defined in FILE; repeat.",
+    help="Use the definitions in FILE; repeat.",
 )
-@click.option("--offline", cls=Option, is_flag=True, help="Ask no cluster what it serves.")
+@click.option("--offline", cls=Option, is_flag=True, help="Do not ask a cluster for its resources.")
 @cluster_options
 @logging_options
 @click.make_pass_decorator(CLIControls, ensure=True)
