@@ -1,4 +1,4 @@
-"""Deltas are what subscribers hear: how the copy of one object changed."""
+"""Deltas: changes of one object, as subscribers receive them."""
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -9,16 +9,16 @@ from ..client.objects import Object
 
 
 class DeltaKind(Enum):
-    """What happened to an object, as the subscriber's own history of it goes."""
+    """The kind of a change, in terms of the subscriber's own history."""
 
     ADDED = "ADDED"
-    """The subscriber had not heard of it, or had heard of its deletion."""
+    """The object is new to the subscriber, or was deleted for it."""
     UPDATED = "UPDATED"
-    """It has another state now; or it was listed again unchanged, for subscribers that ask for that."""
+    """The object has changed; or it was listed again unchanged, for subscribers that ask for that."""
     DELETED = "DELETED"
-    """It is gone; `object` is its last known state."""
+    """The object is gone; `object` is its last known state."""
     SYNCED = "SYNCED"
-    """Nothing happened; it is shown again because the subscriber asked for a periodic resync."""
+    """Nothing has changed: a periodic resync."""
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False):
@@ -31,37 +31,37 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     kind: DeltaKind
     object: Object
     old: Object | None
-    """What the subscriber was last told of this object; None for ADDED and for a deletion of something never heard of."""
+    """The state that the subscriber last received; None for ADDED and for the deletion of an unknown object."""
     initial: bool
-    """Part of the state that the subscriber found when it came."""
+    """The object existed when the subscriber came."""
     wire_type: str | None
-    """`ADDED`, `MODIFIED`, `DELETED` as the watch said; None for what was listed or shown again.
+    """The type of the watch event, `ADDED`, `MODIFIED` or `DELETED`; None for listed and repeated objects.
 
-    A deletion that was missed and found out by a list has `DELETED`.
+    A missed deletion, found by a list, has `DELETED`.
     """
     echo: bool = False
-    """Its version is the answer of one of our own writes. Only ever set on UPDATED: a new object is news to everyone."""
+    """Its version is the response to an own write. Only set on UPDATED: a new object is new to everybody."""
     final_state_unknown: bool = False
-    """A missed deletion: what the object was when it went was never seen, `object` is older."""
+    """A missed deletion: the last state of the object is unknown, `object` is older."""
     author: str | None = None
-    """Whose own write its version is the answer of, if that was shown under a name (`Informer.overlay`): for its author alone an echo."""
+    """The author of the own write that its version is the response to (see `Informer.overlay`): an echo for that author only."""
 
 
 ADDED, UPDATED, DELETED, SYNCED = DeltaKind
 
 
 def collapse(deltas: Sequence[Delta]) -> list[Delta]:
-    """Join consecutive updates of one object into the last of them; everything else stays, in its order.
+    """Join consecutive updates of one object into the last; everything else stays, in its order.
 
-    The joint update reaches from the first one's old state to the last one's new one, and is an echo only if all were.
+    The joined update has the first one's old state and the last one's new state, and is an echo only if all were.
     """
     return _join(deltas, forgetful=False)
 
 
 def annihilate(deltas: Sequence[Delta]) -> list[Delta]:
-    """As `collapse`, and drop objects that came and went within these deltas altogether.
+    """As `collapse`, and leave out objects that came and went within these deltas.
 
-    What is left is at most two deltas for each object that the subscriber knows or that exists.
+    At most two deltas are left for each object that the subscriber knows or that exists.
     """
     return _join(deltas, forgetful=True)
 

@@ -1,4 +1,4 @@
-"""A factory makes one informer for each resource, namespace and selection, and shares it among all who ask."""
+"""The factory makes one informer for each resource, namespace and selection, and shares it between its users."""
 
 import asyncio
 from collections.abc import Collection, Iterator
@@ -21,10 +21,10 @@ class _Shared:
 
 
 class SharedInformerFactory:
-    """The informers of one client. Belongs to the loop on which it is first used.
+    """The informers of one client. Belongs to the loop in which it is first used.
 
-    Users are counted: who asks for an informer releases it once, and the last release closes the watch and forgets the copy.
-    Asking again later starts anew. `transform` is how objects are slimmed where nothing else is asked for.
+    Users are counted: each call of `informer` needs one of `release`, and the last release stops the informer. `transform` is the
+    default transform.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SharedInformerFactory:
 
     @property
     def informers(self) -> tuple[Informer, ...]:
-        """All that are in use."""
+        """All informers in use."""
         return tuple(shared.informer for shared in self._shared.values())
 
     def informer(
@@ -55,13 +55,13 @@ class SharedInformerFactory:
         shard_selector: str | None = None,
         transform: Transform | None = None,
     ) -> Informer:
-        """The informer of this resource, namespace and selection, started. Release it when it is no longer needed.
+        """Return the started informer of this resource, namespace and selection. Release it when it is no longer needed.
 
-        Raises ValueError when it is shared already with another `transform`: there is one copy, slimmed in one way. Raises
-        RuntimeError after `stop`, and outside of a running event loop.
+        Raises ValueError when the informer has another `transform` already. Raises RuntimeError after `stop`, and outside of a running
+        event loop.
         """
         if self._stopped:
-            raise RuntimeError(f"The informer factory is stopped; {resource!r} cannot be followed any more.")
+            raise RuntimeError(f"The informer factory is stopped; it has no informer for {resource!r}.")
         selection = ObjectSelection(namespace, label_selector or None, field_selector or None, shard_selector or None)
         shared = self._shared.get((resource, selection))
         if shared is None:
@@ -81,9 +81,9 @@ class SharedInformerFactory:
         return shared.informer
 
     async def release(self, informer: Informer) -> None:
-        """Give an informer back. The last of its users closes its watch and its subscriptions.
+        """Release an informer. The last release closes its watch and its subscriptions.
 
-        Raises ValueError when it was given back as often as it was asked for.
+        Raises ValueError when it was released more often than requested.
         """
         place = (informer.resource, informer.selection)
         shared = self._shared.get(place)
@@ -99,18 +99,18 @@ class SharedInformerFactory:
     async def wait_for_sync(
         self, informers: Collection[Informer] | None = None, timeout: float | None = None
     ) -> dict[Informer, bool]:
-        """Wait until the informers (None: all) have their first lists; gives for each whether it has. `timeout` is for all together."""
+        """Wait until the informers (None: all) have synced; returns for each whether it has. `timeout` is for all together."""
         chosen = tuple(self.informers if informers is None else informers)
         results = await asyncio.gather(*(informer.wait_synced(timeout) for informer in chosen))
         return dict(zip(chosen, results, strict=True))
 
     def retry_now(self) -> None:
-        """What the server serves has changed: informers that are parked or backing off try again at once."""
+        """Have parked informers, and those in back-off, retry at once: the server's resources have changed."""
         for informer in self.informers:
             informer.retry_now()
 
     async def stop(self) -> None:
-        """Stop all informers, whoever uses them."""
+        """Stop all informers, also those in use."""
         self._stopped = True
         informers = self.informers
         self._shared.clear()

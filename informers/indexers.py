@@ -1,4 +1,4 @@
-"""Derived lookups are kept in step with a copy: from a value to the objects that have it."""
+"""Indexers: from a value to the objects that have it."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -7,14 +7,14 @@ from ..client.objects import Object
 Name = tuple[str | None, str]
 """Namespace and name: equal to `Key`, and cheaper to make."""
 IndexFunction = Callable[[Object], Iterable[str]]
-"""The values of one object: any number, none included. It must depend on the object alone; an object without a value is not found."""
+"""Returns the values of an object, any number of them. It must depend on the object alone."""
 
 
 class Indexer:
-    """One lookup. Objects are told apart by namespace and name.
+    """One index, by namespace and name of the objects.
 
-    The function is called twice for each change of an object (for the old state and the new), so that no values are kept.
-    What it raises leaves the object out, and counts in `errors`: a mistake in one function must not stop the copy.
+    The function is called twice for each change of an object (for the old and the new state), so that no values are kept. When it
+    raises, the object is left out, and `errors` counts it.
     """
 
     __slots__ = ("_names", "errors", "function")
@@ -25,7 +25,7 @@ class Indexer:
         self.errors = 0
 
     def update(self, name: Name, old: Object | None, new: Object | None) -> None:
-        """An object has changed, come (no old) or gone (no new)."""
+        """Note a changed, a new (no `old`) or a deleted object (no `new`)."""
         before = () if old is None else self._values(old)
         after = () if new is None else self._values(new)
         if before == after:
@@ -41,23 +41,23 @@ class Indexer:
             self._names.setdefault(value, {})[name] = None
 
     def add(self, objects: Iterable[tuple[Name, Object]]) -> None:
-        """Take in objects that were not there."""
+        """Add new objects."""
         for name, obj in objects:
             for value in self._values(obj):
                 self._names.setdefault(value, {})[name] = None
 
     def fresh(self) -> "Indexer":
-        """An empty one with the same function."""
+        """Return an empty indexer with the same function."""
         twin = Indexer(self.function)
         twin.errors = self.errors
         return twin
 
     def names(self, value: str) -> list[Name]:
-        """Which objects have this value, in the order in which they came to have it."""
+        """The objects with this value, in the order in which they got it."""
         return list(self._names.get(value, ()))
 
     def values(self) -> list[str]:
-        """All values that any object has."""
+        """All values of all objects."""
         return list(self._names)
 
     def _values(self, obj: Object) -> tuple[str, ...]:

@@ -1,4 +1,11 @@
-"""An informer keeps a copy of the objects of one resource and tells any number of subscribers how they change."""
+"""The shared informer: a local cache of the objects of one resource, and subscriptions to their changes.
+
+Promised: each subscriber receives every object that exists, each change that the watch delivers (a slow subscriber the last of several),
+and every deletion, in the order of each object's versions. The store is never older than the deltas that subscribers have received, and
+shows own writes that were `overlay`ed at once.
+
+Not promised: any order between objects; that the store is as new as the server; or, after an interruption, the states in between.
+"""
 
 import asyncio
 import random
@@ -28,10 +35,10 @@ from .transform import Transform
 from .watch_cache import WatchCache
 
 _WHOLE: Name = (None, "")
-"""The name of no object: who waits for it waits for the copy as a whole."""
+"""The name of no object: waits for the whole cache."""
 
 STOP_GRACE = 5.0
-"""Seconds that a reflector is given to end."""
+"""Seconds that the reflector has to end."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +76,7 @@ class InformerState:
 
 
 class Informer:
-    """The shared informer of one resource, namespace and selection. Made, started and stopped by a factory.
-
-    Promised: each subscriber hears of every object that exists, of each change that the watch delivers (a slow one of the last
-    of several), and of every deletion, in the order of each object's versions; the store is never older than what
-    subscribers were told, and own writes that were `overlay`ed are seen by all readers at once. Not promised: any order between
-    objects, that the store is as new as the server, or that states between two versions are seen after an interruption.
-    """
+    """The shared informer of one resource, namespace and selection. A factory makes, starts and stops it. See the module for its promises."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class Informer:
         self._waiting: list[Waiting] = []
         self._tasks: Tasks | None = None
         self.waits = 0
-        """How often a reader waited for a version to be delivered."""
+        """How often a reader waited for a version."""
 
     def _name(self) -> str:
         selection = str(self.selection)
@@ -110,34 +111,34 @@ class Informer:
     def __repr__(self) -> str:
         return f"<Informer of {self._name()}: {self.state}>"
 
-    # What there is.
+    # Reading.
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that is followed; None is all."""
+        """The watched namespace; None is all."""
         return self.selection.namespace
 
     @property
     def store(self) -> Reader:
-        """The copy."""
+        """The objects, with own writes."""
         return self._store
 
     @property
     def lister(self) -> Lister:
-        """Reads from the copy by namespace, selector or index."""
+        """Reads of the store by namespace, selector or index."""
         return self._lister
 
     def delivered(self, key: Key) -> Object | None:
-        """One object as the watch has delivered it, without own writes that it has yet to deliver; None: there is none."""
+        """One object as the watch has delivered it, without newer own writes; None: there is none."""
         return self._cache.objects.get(key)
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
-        """Add a lookup, at any time, also after the start. See `Reader.add_indexer`."""
+        """Add an indexer, also after the start. See `Reader.add_indexer`."""
         self._store.add_indexer(index, function)
 
     @property
     def state(self) -> InformerState:
-        """How it is doing now."""
+        """The state at this moment."""
         state, heard = self._reflector.state, self._reflector.heard
         present = clock.instant()
         return InformerState(
@@ -151,27 +152,27 @@ class Informer:
 
     @property
     def metrics(self) -> metrics.ReflectorMetrics:
-        """What its reflector has done."""
+        """The counts of its reflector."""
         return self._reflector.metrics
 
     @property
     def stale(self) -> int:
-        """How many watch events were dropped as older than what was known, or the same again."""
+        """How many watch events were dropped as older than the cache, or as repeated."""
         return self._cache.stale
 
     @property
     def malformed(self) -> int:
-        """How many watch events were dropped as no events of an object."""
+        """How many watch events were dropped as malformed."""
         return self._cache.malformed
 
     @property
     def overlaid(self) -> int:
-        """How many own writes are visible that the watch has yet to deliver."""
+        """How many own writes are visible before the watch has delivered them."""
         return len(self._own_writes)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
-        """All that are open."""
+        """The open subscriptions."""
         return tuple(self._subscriptions)
 
     # Subscribing.
@@ -179,11 +180,10 @@ class Informer:
     def subscribe(
         self, name: str = "anonymous", *, relisted: bool = False, resync: float | None = None
     ) -> Subscription:
-        """Be told of every change, beginning with all that there is as ADDED and `initial`. At any time, in any number.
+        """Subscribe to all changes, at any time. The existing objects come first, as ADDED and `initial`.
 
-        `relisted`: when the server's list is read again, hear of each listed object, changed or not. `resync`: show the whole
-        copy again in this period, in seconds. Both are repetitions of what was told before, as UPDATED with the same version
-        and as SYNCED.
+        `relisted`: a new list of the server repeats each object, as UPDATED with the same version where it has not changed. `resync`:
+        all objects are repeated in this period, in seconds, as SYNCED.
         """
         subscription = Subscription(name, self.settings, self._snapshot)
         subscription.wants_relisted = relisted
@@ -196,7 +196,7 @@ class Informer:
         return subscription
 
     def _snapshot(self) -> list[Object]:
-        # What is held back is older than what is shown now.
+        # Held deltas are older than this snapshot.
         self._publish(self._own_writes.flush())
         return list(self._cache.objects.values())
 
@@ -204,11 +204,11 @@ class Informer:
 
     @property
     def has_synced(self) -> bool:
-        """Whether the store holds a complete list. Subscribers have `synced` of their own."""
+        """Whether the first list is complete. Subscriptions have a `synced` of their own."""
         return self._synced.is_set()
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
-        """Wait for the first complete list, for so many seconds; false when it did not come. `state` says why."""
+        """Wait for the first complete list; false after `timeout` seconds. `state` has the reason."""
         try:
             async with asyncio.timeout(timeout):
                 await self._synced.wait()
@@ -219,15 +219,15 @@ class Informer:
     # Own writes.
 
     def overlay(self, obj: Object, *, author: str | None = None, echo: bool = True) -> bool:
-        """Show the answer of an own write to all readers at once. When the watch delivers it, the delta is an echo.
+        """Show the response to an own write to all readers at once. When the watch delivers it, the delta is an echo.
 
-        With several writers in one process, each of which wants to hear of the others, give the `author`: then the delta bears that
-        name instead, and is no echo. Without `echo` it is news to everybody: for what was only read, and for the answer to a write that
-        may have changed nothing, whose version is then that of whoever wrote last.
+        With an `author` the delta has that name instead and is no echo: several writers in one process may want to receive each other's
+        changes. Without `echo` the delta is an ordinary change: for objects that were only read, and for responses to writes that may
+        have changed nothing, whose version is the last writer's.
 
-        False when versions cannot be compared, or nothing was listed yet: then it is not shown, and `wait_for` waits for the watch.
-        An answer that the watch has overtaken already is harmless, and so is any order of answers. Objects that are none of this
-        informer's are ignored; one that the write has put outside of its selection is hidden.
+        False when versions cannot be compared, or before the first list: then the object is not shown, and `wait_for` waits for the
+        watch. Responses may come in any order, and after the watch. Objects outside of the informer's namespace are ignored; an object
+        that the write has put outside of its selectors is hidden.
         """
         if not self._matcher.covers(obj.namespace):
             return True
@@ -235,23 +235,22 @@ class Informer:
         return self._own_writes.answered(obj, author, echo=echo, hidden=not self._matcher.matches(obj))
 
     def slim(self, obj: Object) -> Object:
-        """An object as the copy would keep it: without what `transform` takes away."""
+        """An object as it is stored: transformed."""
         return self._reflector.slim(obj)
 
     def has_told_of(self, obj: Object) -> bool:
-        """Whether the watch has delivered this object of the copy; false where only the answer of an own write tells of it."""
+        """Whether the watch has delivered this version of an object; false for an own write that it has yet to deliver."""
         return self._cache.objects.get((obj.namespace, obj.name)) is obj
 
     def overlay_deleted(self, key: Key, uid: str) -> None:
-        """Hide an object that an own write has deleted for good, until the watch says so too."""
+        """Hide an object that an own write has deleted for good, until the watch delivers the deletion."""
         self._own_writes.deleted(key, uid)
 
     @contextmanager
     def writing(self, key: Key) -> Iterator[None]:
-        """While inside, an own write to this object is on its way: its deltas wait, until it is known which are echoes.
+        """A context for the request of an own write: deltas of this object wait until the response shows which of them are echoes.
 
-        Each waits for one second at the most; an echo that comes so long before the answer is news to everybody. Call `overlay` with
-        the answer before leaving.
+        They wait for one second at the most; after that an echo is an ordinary change. Call `overlay` with the response inside.
         """
         name = (key[0], key[1])
         self._own_writes.begin(name)
@@ -261,7 +260,7 @@ class Informer:
             self._publish(self._own_writes.end(name))
 
     async def wait_for(self, obj: Object, timeout: float | None = None) -> bool:
-        """Wait until readers see this version of an object, or a later one; false when that takes longer than `timeout`."""
+        """Wait until the store has this version of an object, or a later one; false after `timeout` seconds."""
         return await self._wait_for((obj.namespace, obj.name), obj.resource_version, timeout)
 
     async def _wait_for(self, name: Name, version: str, timeout: float | None) -> bool:
@@ -280,11 +279,11 @@ class Informer:
         return True
 
     async def catch_up(self, version: str | None, heard_after: float | None = None, patience: float = 5.0) -> bool:
-        """Wait until the copy shows what somebody else has written; tells whether it had to be listed for that.
+        """Wait until the store shows the writes of a predecessor; tells whether that took a list.
 
-        It does when it stands at the version (empty: any; None: nobody knows which) and when the server was heard after the given
-        moment of the loop's time (None: does not matter). What is not heard of within `patience` seconds, or at all, is settled by one
-        consistent list. Waits for the first list, and for that one, as long as it takes.
+        It does when it has the version (empty: any; None: unknown) and the server has sent something after the given moment in the
+        loop's time (None: does not matter). If not within `patience` seconds, or if the version is unknown, one consistent list does.
+        Waits for the first list, and for that one, for any time.
         """
         await self._synced.wait()
         heard = self._reflector.heard
@@ -322,7 +321,7 @@ class Informer:
             self._wake_readers()
 
     def _await_held(self, loop: asyncio.AbstractEventLoop) -> None:
-        """See to it that what is held back is told in time."""
+        """Set the timer for held deltas."""
         due = self._own_writes.next_due
         if due is not None and self._holding is None:
             self._holding = loop.call_at(due, self._tell_held, loop)
@@ -334,7 +333,7 @@ class Informer:
         self._await_held(loop)
 
     def listed(self, changes: list[Delta], listing: Listing) -> None:
-        """A list has taken the cache's place."""
+        """A list has replaced the cache's contents."""
         changes += self._own_writes.relisted(
             listing.number, consistent=listing.consistent, rewound=listing.rewound, gone=changes
         )
@@ -362,18 +361,18 @@ class Informer:
     # For the factory.
 
     def set_transform(self, transform: Transform | None) -> None:
-        """Slim objects so before they are stored. Raises RuntimeError after the start."""
+        """Set the transform. Raises RuntimeError after the start."""
         if self._tasks is not None:
-            raise RuntimeError(f"The transform of {self._name()} is set before its start; it runs already.")
+            raise RuntimeError(f"The transform of {self._name()} cannot be set after the start.")
         self._reflector.transform = transform
 
     @property
     def transform(self) -> Transform | None:
-        """How objects are slimmed."""
+        """The transform of objects before they are stored."""
         return self._reflector.transform
 
     def start(self) -> None:
-        """Begin to follow the server. Harmless when repeated; for good: a stopped informer stays stopped (RuntimeError)."""
+        """Begin to list and watch. May be called again; RuntimeError after `stop`."""
         if self._tasks is None:
             self._tasks = Tasks("informers")
             self._tasks.spawn(self._reflector.run(), name=self._name())
@@ -381,7 +380,7 @@ class Informer:
             raise RuntimeError(f"The informer of {self._name()} was stopped; ask the factory for a new one.")
 
     async def stop(self) -> None:
-        """Close the watch and all subscriptions. The store stays readable, as it was last."""
+        """Close the watch and all subscriptions. The store stays readable."""
         if self._holding is not None:
             self._holding.cancel()
         for subscription in self.subscriptions:
@@ -390,7 +389,7 @@ class Informer:
             await self._tasks.stop(STOP_GRACE)
 
     def retry_now(self) -> None:
-        """Try at once what waits for its back-off: something has changed outside, e.g. what the server serves."""
+        """Retry at once instead of waiting for the back-off."""
         self._reflector.retry_now()
 
     def samples(self) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""Reads from a copy: one object, or those of a namespace, a selector, an index."""
+"""Listers read a store: one object, or those of a namespace, a selector, an index."""
 
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
@@ -14,19 +14,18 @@ from .indexers import by_namespace
 from .reader import Reader, Readers
 
 T = TypeVar("T")
-# Inside of the classes below, `list` is a method.
+# In the classes below `list` is a method.
 Objects: TypeAlias = list[Object]
 Several: TypeAlias = list[T]
 
 NAMESPACE = "ctl/namespace"
-"""The index by namespace; made when the first reader asks for a namespace of a copy that has several."""
+"""The index by namespace; made when it is first needed."""
 
 
 class ObjectView:
-    """One version of an object, decoded once for all who hold it.
+    """One version of an object, decoded once for all its holders.
 
-    `body` is shared: it is read-only at the top, and nothing inside may be changed. For a body of one's own there is
-    `object.body()`.
+    `body` is shared: its top level is read-only, and nothing inside may be changed. `object.body()` returns a body of your own.
     """
 
     __slots__ = ("__weakref__", "_body", "_metadata", "object")
@@ -38,21 +37,21 @@ class ObjectView:
 
     @property
     def body(self) -> MappingProxyType[str, Any]:
-        """Everything, decoded when first looked at."""
+        """The body, decoded at the first access."""
         if self._body is None:
             self._body = MappingProxyType(self.object.body())
         return self._body
 
     @property
     def metadata(self) -> Metadata:
-        """The part that controllers decide by, decoded when first looked at."""
+        """The metadata, decoded at the first access."""
         if self._metadata is None:
             self._metadata = self.object.metadata()
         return self._metadata
 
 
 class Lister:
-    """Reads of raw objects. They never ask the server; own writes that were overlaid are seen."""
+    """Reads of raw objects, without requests. Own writes are visible at once."""
 
     def __init__(self, reader: Reader | Readers) -> None:
         self._reader = reader
@@ -60,7 +59,7 @@ class Lister:
 
     @classmethod
     def across(cls, readers: Iterable[Reader]) -> "Lister":
-        """One lister over the copies (`informer.store`) of several informers, e.g. of a resource in some namespaces."""
+        """One lister over the stores of several informers, such as those of some namespaces."""
         return cls(Readers(readers))
 
     def get(self, name: str, namespace: str | None = None) -> Object | None:
@@ -68,18 +67,18 @@ class Lister:
         return self._reader.get((namespace, name))
 
     def list(self, namespace: str | None = None, selector: str | LabelSelector | None = None) -> Objects:
-        """The objects of a namespace (None: of all), of those the ones whose labels match a selector.
+        """The objects of a namespace (None: of all) whose labels match a selector.
 
         Raises `SelectorError` for a selector that is not in the API's syntax.
         """
         return self._matching(self._in(namespace), selector)
 
     def by_index(self, index: str, value: str) -> Objects:
-        """The objects that an indexer finds under a value. Raises KeyError when there is no such indexer."""
+        """The objects that an index has under a value. Raises KeyError for an unknown index."""
         return self._reader.by_index(index, value)
 
     def view(self, name: str, namespace: str | None = None) -> ObjectView | None:
-        """One object with its decoded forms, which are shared and live while somebody holds the view; or None."""
+        """One object with its decoded forms, which are shared while somebody holds the view; or None."""
         obj = self.get(name, namespace)
         if obj is None:
             return None
@@ -90,7 +89,7 @@ class Lister:
         return view
 
     def typed(self, model: type[T]) -> "TypedLister[T]":
-        """Reads that give structs of msgspec, dataclasses, or whatever else msgspec decodes."""
+        """Reads that return msgspec structs, dataclasses, or other types that msgspec can decode."""
         return TypedLister(self, msgspec.json.Decoder(model).decode)
 
     def _in(self, namespace: str | None) -> Iterable[Object]:
@@ -109,9 +108,9 @@ class Lister:
 
 
 class TypedLister(Generic[T]):
-    """Reads of decoded objects, each decoded anew and the caller's own.
+    """Reads of decoded objects, each decoded at the call and the caller's own.
 
-    All methods raise msgspec.ValidationError, naming the field, for an object that the model does not fit.
+    All methods raise msgspec.ValidationError, with the field's name, for an object that does not fit the model.
     """
 
     def __init__(self, lister: Lister, decode: Callable[[bytes], T]) -> None:

@@ -1,7 +1,6 @@
-"""A reflector keeps one store in step with the server: it drives the lifecycle against a list-watch.
+"""A reflector keeps one watch cache up to date: it carries out the actions of the reflector's state machine.
 
-It ends when it is cancelled and never otherwise. Whatever goes wrong concerns this one store: it is logged when it begins and
-when it is over, and tried again.
+It ends only by cancellation. Every failure is retried; the log tells of the first one and of the recovery.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ STALL_GRACE = 1.0
 SHORTEST = 0.001
 """Seconds between two looks at the least: timers may fire a moment early, which must not spin."""
 LISTED = 100
-"""So many new objects show that a streamed list is still under way."""
+"""So many new objects show that a streamed list makes progress."""
 _TROUBLE = {Phase.BACKING_OFF, Phase.PARKED}
 
 
@@ -42,7 +41,7 @@ class Audience(Protocol):
         """The watch has delivered changes."""
 
     def listed(self, changes: list[Delta], listing: Listing) -> None:
-        """A list has taken the cache's place, with these changes."""
+        """A list has replaced the cache's contents, with these changes."""
 
 
 class StallTimer:
@@ -103,7 +102,7 @@ class StallTimer:
 
 
 class Reflector:
-    """What one informer's task runs."""
+    """Lists and watches for one informer."""
 
     def __init__(
         self,
@@ -114,13 +113,13 @@ class Reflector:
         settings: InformerSettings,
         random: Callable[[], float],
     ) -> None:
-        """`random` gives numbers in [0, 1)."""
+        """`random` returns numbers in [0, 1)."""
         self.name = name
         self.metrics = ReflectorMetrics()
         self.transform: Transform | None = None
         """Set it before the start."""
         self.heard: clock.Instant | None = None
-        """When the server has last said something."""
+        """When the server has last sent something."""
         self._source = source
         self._cache = cache
         self._audience = audience
@@ -130,19 +129,19 @@ class Reflector:
         self._listing: Listing | None = None
         self._list_began = 0.0
         self._nudged = asyncio.Event()
-        # How many lists were begun; and who waits for one that is begun as that number or a later one.
+        # The number of lists that were begun; and the waiters, each with the first number that satisfies it.
         self._begun = 0
         self._relists: dict[asyncio.Future[None], int] = {}
         # Ends the open watch; None while there is none.
         self._interrupt: Callable[[], None] | None = None
         self._transform_failed = False
-        # Whether the open watch is ended to ask the server for its version.
+        # Whether the open watch is ended in order to ask for the server's version.
         self._doubting = False
-        # The trouble that the log knows of.
+        # The failure that was logged.
         self._told: Phase | None = None
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         self.state.since = self._now()
         try:
             while True:
@@ -151,12 +150,12 @@ class Reflector:
             self.state.stop(self._now())
 
     def retry_now(self) -> None:
-        """Try again at once what is waiting for its delay: something has changed outside."""
+        """Retry at once instead of waiting for the back-off."""
         self.state.retry_now()
         self._nudged.set()
 
     async def relist(self) -> None:
-        """Wait until a consistent list that was begun after this call has taken the store's place; tried for ever, as all is."""
+        """Wait until a consistent list that began after this call is in the cache; failures are retried for ever."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._relists[done] = self._begun + 1
         self.retry_now()
@@ -264,7 +263,7 @@ class Reflector:
         guard = asyncio.timeout_at(until)
 
         def interrupt() -> None:
-            # Once: it may be under way already, for somebody else or by the stream's limit.
+            # It may be interrupted already.
             if not guard.expired():
                 guard.reschedule(0.0)
 
@@ -274,18 +273,18 @@ class Reflector:
                 await self._follow(options, listing, interrupt)
         except Exception as error:
             if self._doubting:
-                # Whatever ended the stream, the server is asked for its version next.
+                # The next action asks for the server's version.
                 return
             if not isinstance(error, TimeoutError) or not guard.expired():
                 raise
-            # A streamed list that is itself what is waited for may be silent as any other.
+            # Interrupted by `relist`. But a silent streamed list, which may itself be that list, is a stall.
             if self._relists and state.version is not None:
                 return
             if until is not None and self._now() >= until:
                 state.ended(self._now(), self._random())
                 return
             self.metrics.stalls += 1
-            _logger.debug("The watch of %s is silent; it is opened again.", self.name)
+            _logger.debug("The watch of %s is silent and is opened again.", self.name)
             state.stalled()
             return
         finally:
@@ -317,7 +316,7 @@ class Reflector:
                         if listing is not None:
                             rest = await self._gather(batch, listing)
                             if rest is None:
-                                # What only tells of changes is no list: servers that do not know of streamed ones do just that.
+                                # Only new objects are progress: servers without streamed lists send changes instead.
                                 if len(listing) - listed >= LISTED:
                                     listed = len(listing)
                                     timer.hear()
@@ -332,7 +331,7 @@ class Reflector:
                     metrics.watch_seconds.add(self._now() - began)
 
     async def _gather(self, batch: list[WatchEvent], listing: Listing) -> list[WatchEvent] | None:
-        """Take in events of a streamed list; gives what comes after its end, None while that has not come."""
+        """Add events to a streamed list; returns the events after its end, None while it goes on."""
         end = next((at for at, event in enumerate(batch) if event.initial_events_end), None)
         self.state.progressed("")
         if end is None:
@@ -383,11 +382,13 @@ class Reflector:
             self.metrics.transform_errors += 1
             if not self._transform_failed:
                 self._transform_failed = True
-                _logger.exception("The transform of %s failed for %s, which is kept as it came.", self.name, obj.key)
+                _logger.exception(
+                    "The transform of %s failed for %s; the object is stored unchanged.", self.name, obj.key
+                )
             return obj
 
     def slim(self, obj: Object) -> Object:
-        """The object as it is stored: transformed, or as it came where the transform fails."""
+        """The object as it is stored: transformed, or unchanged if the transform fails."""
         return obj if self.transform is None else self._slim_one(obj)
 
     # Trouble.
@@ -397,35 +398,29 @@ class Reflector:
         self.metrics.errors += 1
         self.metrics.expired += isinstance(error, Gone)
         if not isinstance(error, (APIError, RequestError, AccessError)):
-            _logger.error("Following %s failed unexpectedly: %r", self.name, error, exc_info=error)
+            _logger.error("The watch of %s failed unexpectedly: %r", self.name, error, exc_info=error)
         self.state.failed(self._now(), self._random(), error)
 
     def _report(self) -> None:
-        """Log a trouble when it begins and when it is over, whatever has gone well for a moment in between."""
+        """Log the first of several failures, and the recovery."""
         phase, error = self.state.phase, self.state.error
         if phase not in _TROUBLE:
             if self._told is not None:
                 self._told = None
-                _logger.info("Following %s goes on.", self.name)
+                _logger.info("The watch of %s recovered.", self.name)
             return
         if phase is self._told:
             return
         self._told = phase
+        reason = str(error) or repr(error)
         if phase is Phase.PARKED:
-            _logger.warning(
-                "Following %s is parked: %s It is tried again from time to time.", self.name, _sentence(error)
-            )
+            _logger.warning("The watch of %s is parked and retried from time to time: %s", self.name, reason)
         else:
-            _logger.warning("Following %s is interrupted and will be tried again: %s", self.name, _sentence(error))
+            _logger.warning("The watch of %s is interrupted and retried: %s", self.name, reason)
 
 
 def _are_older(batch: list[WatchEvent], than: str) -> bool:
-    """Whether an event is older than what the copy stood at before: a watch from there has no business to bring it."""
+    """Whether an event is older than the version that the watch began at."""
     stood = version_order(than)
     orders = [version_order(event.object.resource_version) for event in batch]
     return stood is not None and any(order is not None and order < stood for order in orders)
-
-
-def _sentence(error: Exception | None) -> str:
-    text = str(error) or repr(error)
-    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,21 +1,33 @@
-"""What a reflector does next is decided by a state machine that knows neither sockets nor clocks.
+"""The state machine that decides a reflector's next action. Pure: no sockets, no clocks.
 
-The rules are those of client-go's reflector with two exceptions: lists are consistent unless asked otherwise, and silence
-is a failure that is noticed. The flow:
+The rules are those of client-go's reflector with two exceptions: lists are consistent by default, and a silent watch is a failure. The
+flow:
 
     list (streamed, or in pages) --> watch from its version --> watch again from the last version seen --> ...
        ^                                 |
        +--- the version is too old, or from a future that never was (410, 504 ResourceVersionTooLarge)
 
-An expired version leads to a new list at once. Where what was just listed has expired already, the pauses before the next lists
-begin at a tenth of a second and grow slowly: a server that ends its history for some seconds is caught up with soon after.
+What ends an action, and what follows (after a streamed list that failed always pages):
 
-A watch that ends, breaks, stalls or is refused is opened again from the same version. Whatever fails is tried again for
-ever, after a growing, jittered delay; what fails for a reason that only people can mend (no such resource, no such right)
-is called parked, and may be tried at once when somebody knows more (`retry_now`).
+    ended by                  while listing                            while watching
+    410, version too large    between pages: list anew, the second     list anew; after a pause if the version was
+                              time in one piece; else back-off         listed just now
+    400, 422                  streamed: only pages from now on;        list anew, after a back-off
+                              else back-off
+    404, 403, 405             parked: as a back-off, but `retry_now`   parked
+                              is expected to end it
+    a broken connection       back-off; not in the middle of a         watch again; the third time at one version list
+                              streamed list                            anew; back-off if nothing came
+    silence                   pages; the second time for good          watch again; the second time without any event
+                                                                       ask for the server's version
+    the server, in order      pages                                    watch again; back-off if nothing came at once
+    another error             back-off                                 back-off
 
-Drivers ask `next` for an action, carry it out, and report what came of it. Times are in seconds of any clock that does not
-go back; `random` is in [0, 1).
+Back-offs grow, have jitter, and never end. They begin small after an expired version: a server that drops its history for some seconds
+is caught up with soon after.
+
+The driver takes an action from `next`, carries it out, and reports the result. Times are in seconds of a monotonic clock; `random`
+is in [0, 1).
 """
 
 from dataclasses import dataclass
@@ -38,50 +50,50 @@ from ..runtime.backoff import Backoff, Delays
 from .settings import InformerSettings
 
 POISONED = 3
-"""How often in a row a watch may break on the same version before the state is listed instead."""
+"""After how many breaks in a row at one version the state is listed."""
 PATIENCE = 10
-"""How many times longer than a server asks to wait is waited at most."""
+"""The longest wait, as a multiple of the server's Retry-After."""
 UNENDED = 2
-"""How many streamed lists in a row may come to no end before the server is taken for one that has none, and is listed in pages for good."""
+"""After how many silent streamed lists in a row the server is listed in pages for good."""
 FLEETING = 0.1
-"""The pause after the second watch in a row that brings something and ends at once; it doubles with each one more."""
+"""The pause after the second watch in a row that brings an event and ends at once; it doubles with each further one."""
 EXPIRY = Backoff(initial=0.1, factor=1.25, cap=30.0, jitter=0.25)
-"""The pauses before a list where the last one has expired at once. By its factor a pause is a quarter of the time that the trouble has
-lasted, more or less. (client-go has one sequence for everything: from 0.8 s, doubling.)"""
+"""The pauses before a list when the last one has expired at once. With this factor a pause is about a quarter of the time since the
+first failure. (client-go has one sequence for everything: from 0.8 s, doubling.)"""
 MARGIN = 5.0
 """Seconds that are added to the longest interval of bookmarks: they are jittered, and networks are late."""
 LENIENCE = 1.25
 REMEMBERED_GAPS = 4
 SILENT = 2
-"""How many watches in a row may say nothing at all before the server is asked whether it is where we think it is."""
+"""After how many watches in a row without any event the server is asked for its version."""
 
 
 class Phase(Enum):
-    """Where a reflector stands."""
+    """The phase of a reflector, as people see it."""
 
     STARTING = "starting"
     LISTING = "listing"
     STREAMING = "streaming a list"
     WATCHING = "watching"
     EXPIRED = "expired"
-    """The history we stopped at is gone; a list is next."""
+    """The server has dropped the history after our version; a list is next."""
     BACKING_OFF = "backing off"
-    """Something failed; it is tried again after a delay. Stays until an attempt succeeds."""
+    """An action failed and is retried after a delay. This phase lasts until an action succeeds."""
     PARKED = "parked"
-    """The server has no such resource, or does not let us see it. Tried again as when backing off."""
+    """The server has no such resource, or denies access. Retried as when backing off."""
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing for so many seconds, or until told to retry now."""
+    """Wait for so many seconds, or until `retry_now`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPage:
-    """Ask for one page; without `continue_token` it is the first, and a new list begins."""
+    """Fetch one page of a list; without `continue_token` the first one of a new list."""
 
     resource_version: str | None
     resource_version_match: str | None
@@ -92,7 +104,7 @@ class FetchPage:
 
 @dataclass(frozen=True, slots=True)
 class StreamList:
-    """Open a watch that begins with a list, and go on with it as the live watch."""
+    """Open a watch that begins with a list, and use it as the live watch after that."""
 
     timeout: int
 
@@ -107,7 +119,7 @@ class OpenWatch:
 
 @dataclass(frozen=True, slots=True)
 class FetchVersion:
-    """Ask for a page of one object, only to learn the server's present version."""
+    """Fetch a page of one object, for the server's present version."""
 
 
 Action: TypeAlias = Wait | FetchPage | StreamList | OpenWatch | FetchVersion
@@ -178,8 +190,8 @@ class Cadence:
 class ReflectorState:
     """The state machine of one reflector.
 
-    Invariants: `version` is None until a list was completed and when one is needed; `_continue` is set only between two
-    pages of one list; `_delay` is set only after a failure, or for a pause between watches, until `next` has handed it out.
+    Invariants: `version` is None while a list is needed; `_continue` is set only between two pages of one list; `_delay` is set only
+    after a failure, or for a pause between watches, until `next` has returned it.
     """
 
     def __init__(self, settings: InformerSettings, now: float) -> None:
@@ -188,9 +200,9 @@ class ReflectorState:
         self.since = now
         """When the phase began."""
         self.error: Exception | None = None
-        """What is wrong at present; None while all is well."""
+        """The present error; None while there is none."""
         self.version: str | None = None
-        """From where to watch."""
+        """The version to watch from."""
         self.cadence = Cadence(settings.silence_limit)
         self._delays = settings.backoff.start()
         self._expiries = EXPIRY.start()
@@ -209,13 +221,13 @@ class ReflectorState:
         self._doubted_at: float | None = None
         self._synced_at: float | None = None
         self._broken = 0
-        # The pause after this watch, should it bring something and end at once as those before it.
+        # The pause after this watch, if it ends at once after an event, as those before it did.
         self._fleeting = 0.0
         self._silent = 0
         self._probing = False
 
     def next(self, random: float) -> Action:
-        """What to do now."""
+        """Return the next action."""
         if self._delay is not None:
             delay, self._delay = self._delay, None
             return Wait(delay)
@@ -236,7 +248,7 @@ class ReflectorState:
         return FetchPage(self._seen, "NotOlderThan", self._limit, consistent=False)
 
     def begun(self, now: float, action: Action) -> None:
-        """An action is carried out: shows in the phase unless there is trouble, which stays until an attempt succeeds."""
+        """An action begins. The phase shows it, except that back-off and parked last until an action succeeds."""
         self._opened_at = None
         self._heard = False
         self._from = self.version
@@ -250,7 +262,7 @@ class ReflectorState:
     # Lists.
 
     def paged(self, now: float, version: str, continue_token: str | None) -> bool:
-        """A page came; tells whether it was the last and the list is complete."""
+        """A page came. Tells whether it was the last one."""
         if continue_token is not None:
             self._recovered(Phase.LISTING, now)
             self._continue = continue_token
@@ -277,7 +289,7 @@ class ReflectorState:
         self._silent = 0
 
     def probed(self, version: str) -> None:
-        """The server said its present version. One before ours means that it went back in time: everything is listed anew."""
+        """The server's version came. If it is before ours, the server went back in time: list anew."""
         self._probing = False
         self._silent = 0
         ours, theirs = version_order(self.version or ""), version_order(version)
@@ -287,11 +299,11 @@ class ReflectorState:
     # Watches.
 
     def opened(self, now: float) -> bool:
-        """The server accepted a watch. Tells whether that says something of its health: that refusals are over; else see `Cadence.opened`."""
+        """The server accepted a watch. Tells whether that is a sign of life: after a failure it is; else see `Cadence.opened`."""
         self._opened_at = now
         is_life = self.cadence.opened() or self.phase in {Phase.BACKING_OFF, Phase.PARKED}
         if self.phase is Phase.BACKING_OFF:
-            # Who was away may have been restored from a backup: the first silence is asked about.
+            # After an outage the server may have been restored from a backup: ask for its version after the first silent watch.
             self._silent = max(self._silent, SILENT - 1)
         if self.version is not None:
             self._recovered(Phase.WATCHING, now)
@@ -300,7 +312,7 @@ class ReflectorState:
         return is_life
 
     def progressed(self, version: str) -> None:
-        """Events came, or a bookmark; the copy stands at this version."""
+        """Events or a bookmark came; the copy now has this version."""
         self._heard = True
         self._silent = 0
         if version != self.version:
@@ -309,9 +321,9 @@ class ReflectorState:
             self.version = self._seen = version
 
     def doubted(self, now: float) -> bool:
-        """Events came that are older than where the watch began: has the server gone back in time? Tells whether it is to be asked now.
+        """Events came that are older than the watch's version: the server may have gone back in time. Tells whether to ask for its version.
 
-        It is not when it was asked lately: servers that repeat themselves do so again and again.
+        Not when that was done lately: some servers repeat events again and again.
         """
         if self.version is None or (self._doubted_at is not None and now - self._doubted_at < self.cadence.cap):
             return False
@@ -320,16 +332,16 @@ class ReflectorState:
         return True
 
     def ended(self, now: float, random: float) -> None:
-        """A watch came to its end, in order or cut off: the next begins where it stopped."""
+        """A watch ended: the next one begins at its last version."""
         if self.version is None:
             self._pages_next = True
         if self._is_fruitless(now):
-            self._back_off(now, random, StreamBroken("The watch ended as soon as it had begun, without any event."))
+            self._back_off(now, random, StreamBroken("The watch ended at once, without any event."))
         else:
             self._breathe(now, self._settings.stream_pause)
 
     def stalled(self) -> None:
-        """A watch was silent for too long: the next begins where it stopped, or as pages if it was to be a list."""
+        """A watch was silent for too long: the next one begins at its last version; a silent streamed list is replaced by pages."""
         if self.version is None:
             self._pages_next = True
             self._unended += 1
@@ -344,7 +356,7 @@ class ReflectorState:
     # Failures.
 
     def failed(self, now: float, random: float, error: Exception) -> None:
-        """An action came to nothing, or a watch was ended by an error."""
+        """An action, or an open watch, ended with an error."""
         if self._probing:
             self._probing = False
             self._back_off(now, random, error)
@@ -357,7 +369,7 @@ class ReflectorState:
 
     def _expired(self, now: float, random: float, error: Exception) -> None:
         if self._continue is not None:
-            # Between two pages: from the beginning, and if that goes wrong too, everything in one piece (as client-go does).
+            # Between two pages: list anew, and the second time in one piece (as client-go does).
             self._continue = None
             self._consistent = True
             self._limit = None if self._restarted else self._limit
@@ -389,10 +401,10 @@ class ReflectorState:
             return
         self._pages_next = True
         if isinstance(error, (BadRequest, Invalid)):
-            # Servers without streamed lists refuse the parameter; asking again would be in vain.
+            # Servers without streamed lists refuse the parameter.
             self._streams = False
         elif isinstance(error, APIError) or not self._heard:
-            # What broke in the middle may be too long for a stream; what did not even begin needs time.
+            # A list that broke in the middle may be too long for a stream; try pages at once.
             self._back_off(now, random, error)
 
     def _watch_failed(self, now: float, random: float, error: Exception) -> None:
@@ -405,7 +417,7 @@ class ReflectorState:
                 self._breathe(now)
                 return
         elif isinstance(error, (BadRequest, Invalid)):
-            # Not a version of this server's: another one has taken its place.
+            # The version is not this server's: another server has taken its place.
             self._expire()
         elif not isinstance(error, APIError) and not self._is_fruitless(now) and self.phase is Phase.WATCHING:
             self._breathe(now)
@@ -418,13 +430,13 @@ class ReflectorState:
         return self._streams and not self._pages_next
 
     def _is_fruitless(self, now: float) -> bool:
-        # What brings nothing but repetitions brings nothing.
+        # Repetitions do not count.
         if self._heard and (self.version is None or self.version != self._from):
             return False
         return self._opened_at is None or now - self._opened_at < self._settings.short_watch
 
     def _breathe(self, now: float, pause: float = 0.0) -> None:
-        """Before the next watch: who cuts each one short after an event or two is not asked thousands of times a second."""
+        """Pause before the next watch: a server that ends each watch after an event must not be asked thousands of times a second."""
         short = self._settings.short_watch
         if self._opened_at is None or now - self._opened_at >= short:
             self._fleeting = 0.0
@@ -436,9 +448,9 @@ class ReflectorState:
 
     def _back_off(self, now: float, random: float, error: Exception, delays: Delays | None = None) -> None:
         delay = (delays or self._delays).next(now, random)
-        # What a server may ask for has an end, and being deaf longer than a silent watch would be is too much to ask.
+        # Retry-After is limited to the longest silence of a watch.
         asked = min(error.retry_after or 0.0, self.cadence.cap) if isinstance(error, APIError) else 0.0
-        # Who says when to come again is taken at the word, more or less: the delays grow for those who say nothing.
+        # Retry-After bounds the back-off.
         self._delay = max(min(delay, PATIENCE * asked), asked) if asked else delay
         self.error = error
         self._enter(Phase.PARKED if isinstance(error, PARKING) else Phase.BACKING_OFF, now)
@@ -448,19 +460,19 @@ class ReflectorState:
         self._enter(phase, now)
 
     def retry_now(self) -> None:
-        """What was in the way may be gone: the delays begin anew, and the one to come is not waited for."""
+        """Retry at once, and begin the back-off anew: the cause of the failure may be gone."""
         self._delays.reset()
         self._expiries.reset()
         if self._delay is not None:
             self._delay = 0.0
 
     def relist(self) -> None:
-        """Somebody needs the newest state: a consistent list is next."""
+        """Make a consistent list the next action."""
         if self.version is not None:
             self._expire()
 
     def stop(self, now: float) -> None:
-        """It is over."""
+        """The reflector was stopped."""
         self._enter(Phase.STOPPED, now)
 
     def _enter(self, phase: Phase, now: float) -> None:
@@ -470,7 +482,7 @@ class ReflectorState:
 
 
 def _is_too_large(error: Exception) -> bool:
-    """Whether a version was asked for that the server has not reached (it may have been restored from a backup)."""
+    """Whether the server has not reached the requested version (it may have been restored from a backup)."""
     if not isinstance(error, APIError) or error.code not in {500, 504}:
         return False
     causes = error.details.get("causes")

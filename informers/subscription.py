@@ -1,12 +1,11 @@
-"""A subscription delivers deltas to one subscriber, in order, at the subscriber's own pace.
+"""A subscription delivers deltas to one subscriber, in order, at its own pace.
 
     async for batch in informer.subscribe(name="mine"):
         for delta in batch: ...
 
-A subscriber that keeps up gets every delta. For one that does not, updates of one object that follow each other are joined
-into the last, once more than a limit wait; additions and deletions stay and keep their order. Beyond a second, much larger
-limit objects that came and went unseen are left out altogether, so that memory is bounded by the objects that exist. A slow
-subscriber holds up nobody.
+A fast subscriber receives every delta. When more than a limit wait for a slow one, consecutive updates of one object are joined into the
+last; additions and deletions stay, in their order. Above a second, much larger limit objects that came and went meanwhile are left out,
+so memory is bounded by the objects that exist. A slow subscriber does not delay others.
 """
 
 import asyncio
@@ -22,25 +21,25 @@ SHORTEST_RESYNC = 1.0
 
 
 class Subscription(AsyncIterator[list[Delta]]):
-    """One subscriber's deltas, in batches that are its own and never empty. Ends when it is closed.
+    """An iterator over batches of deltas, which are never empty and belong to the consumer. Ends when it is closed.
 
-    For one consumer at a time, on the informer's loop. A consumer that breaks off may come again: nothing is lost but the batch
-    that it had been given. `async with` closes it at the end.
+    For one consumer at a time, in the informer's loop. A consumer that stops iterating may continue later; only the last batch it was
+    given is lost. `async with` closes the subscription.
     """
 
     def __init__(self, name: str, settings: InformerSettings, snapshot: Callable[[], list[Object]]) -> None:
-        """`snapshot` gives the objects as the watch has delivered them, for resyncs."""
+        """`snapshot` returns the objects as the watch has delivered them, for resyncs."""
         self.name = name
         self.synced = asyncio.Event()
-        """Set when the subscriber has been given the state that it found, and has come back for more."""
+        """Set when the subscriber has processed the objects that existed at the beginning."""
         self.joined = 0
-        """Deltas that never came because the subscriber was slow: a later one told all."""
+        """Deltas that were joined with later ones because the subscriber was slow."""
         self.wants_relisted = False
         self._settings = settings
         self._snapshot = snapshot
         self._pending: list[Delta] = []
         self._roof = settings.subscriber_limit
-        # What is shown again from the copy; it comes before all that is pending, since that is newer.
+        # Objects to repeat; they come before the pending deltas, which are newer.
         self._replay: Iterator[Delta] | None = None
         self._left = 0
         self._begun = False
@@ -58,7 +57,7 @@ class Subscription(AsyncIterator[list[Delta]]):
     async def __anext__(self) -> list[Delta]:
         self._come_back()
         if self.depth:
-            # Others run between two batches, however many there are.
+            # Let other tasks run between two batches.
             await asyncio.sleep(0)
         while not self._closed:
             batch = self._next()
@@ -85,7 +84,7 @@ class Subscription(AsyncIterator[list[Delta]]):
 
     @property
     def lag(self) -> float:
-        """For how many seconds the oldest of them has waited; 0 when none does."""
+        """Seconds for which the oldest of them has waited; 0 when none does."""
         if self._waiting_since is None:
             return 0.0
         return asyncio.get_running_loop().time() - self._waiting_since
@@ -96,7 +95,7 @@ class Subscription(AsyncIterator[list[Delta]]):
         return self._closed
 
     def close(self) -> None:
-        """End it: what waits is dropped, the iteration ends. Harmless when repeated."""
+        """Drop the waiting deltas and end the iteration. May be called again."""
         if self._closed:
             return
         self._closed = True
@@ -109,9 +108,9 @@ class Subscription(AsyncIterator[list[Delta]]):
             self._on_close(self)
 
     async def join(self, timeout: float | None = None) -> bool:
-        """Wait until the subscriber is done with the batch that it was given last; false when that takes too long.
+        """Wait until the subscriber has processed its last batch; false after `timeout` seconds.
 
-        It is done when it comes back for more, or when its task has ended. At once true for the subscriber itself.
+        It has when it asks for the next one, or when its task has ended. Always true for the subscriber itself.
         """
         consumer = self._consumer
         if consumer is None or consumer.done() or consumer is asyncio.current_task():
@@ -134,14 +133,14 @@ class Subscription(AsyncIterator[list[Delta]]):
     # For the informer.
 
     def begin(self, objects: list[Object]) -> None:
-        """Show the state that the subscriber finds, as additions."""
+        """Deliver the existing objects, as additions."""
         self._begun = True
         self._show(objects, lambda obj: Delta(ADDED, obj, None, True, None))
         if not objects:
             self.synced.set()
 
     def offer(self, deltas: list[Delta]) -> None:
-        """Queue deltas behind all that wait. The list stays the caller's."""
+        """Add deltas. The list stays the caller's."""
         if self._closed:
             return
         if len(self._pending) + len(deltas) > self._roof:
@@ -150,7 +149,7 @@ class Subscription(AsyncIterator[list[Delta]]):
         self._wake()
 
     def resync_every(self, seconds: float) -> None:
-        """Show the whole copy again in this period, when the subscriber is idle by then; at least a second."""
+        """Repeat all objects in this period, at least a second, when the subscriber is idle."""
         period = max(seconds, SHORTEST_RESYNC)
 
         def due() -> None:
@@ -162,7 +161,7 @@ class Subscription(AsyncIterator[list[Delta]]):
         self._resync_timer = asyncio.get_running_loop().call_later(period, due)
 
     def on_close(self, callback: "Callable[[Subscription], None]") -> None:
-        """Call back once when it is closed."""
+        """Call back once when the subscription is closed."""
         self._on_close = callback
 
     # Inside.
@@ -204,7 +203,7 @@ class Subscription(AsyncIterator[list[Delta]]):
         join = collapse if before < self._settings.subscriber_hard_limit else annihilate
         self._pending = join(self._pending)
         self.joined += before - len(self._pending)
-        # Twice what is left: joining costs no more, in sum, than the deltas that come.
+        # Twice the rest: so the total cost of joining is linear in the deltas that come.
         self._roof = max(self._settings.subscriber_limit, 2 * (len(self._pending) + more))
 
     def _wake(self) -> None:

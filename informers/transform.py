@@ -1,8 +1,8 @@
-"""Objects are slimmed before they are stored.
+"""Transforms change objects before they are stored, usually to save memory.
 
-A transform sees every object that comes from the server: listed ones, watched ones, deleted ones, and the answers of own
-writes. It must depend on the object alone, may see its own result again, and must leave name, namespace, uid and version
-as they are. One that raises is counted and leaves the object as it was: nothing is lost for a mistake in it.
+A transform gets every object that comes from the server: listed, watched and deleted ones, and the responses to own writes. It must depend
+on the object alone, may get its own result again, and must keep name, namespace, uid and version. If it raises, the object is stored
+unchanged, and the error is counted.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,9 +39,9 @@ _decode_skeleton = msgspec.json.Decoder(_Skeleton).decode
 
 
 def drop_managed_fields(obj: Object) -> Object:
-    """Without `metadata.managedFields`, which can be half of an object and are of no use to controllers.
+    """Remove `metadata.managedFields`, which can be half of an object and which controllers do not need.
 
-    They are cut out of the JSON where they stand; the rest keeps its bytes.
+    They are cut out of the JSON; the other bytes stay.
     """
     try:
         return _without(obj)
@@ -57,7 +57,7 @@ def _without(obj: Object) -> Object:
         return obj
     fields = _decode_managed(raw).metadata.managed_fields
     if fields is UNSET:
-        return obj  # they are another one's than the metadata's
+        return obj  # another field of that name
     value = bytes(fields)
     start = begin + len(_MEMBER) + 1
     end = start + len(value)
@@ -87,12 +87,12 @@ def _without_managed_fields(obj: Object) -> Object:
 
 
 def metadata_only(obj: Object) -> Object:
-    """Only `apiVersion`, `kind` and `metadata` without the managed fields."""
+    """Keep `apiVersion`, `kind`, and `metadata` without the managed fields."""
     return drop_managed_fields(with_raw(obj, _encode(_decode_skeleton(obj.raw))))
 
 
 def drops_managed_fields(transform: Transform | None) -> bool:
-    """Whether nothing of the managed fields would be kept, so that the server need not send them."""
+    """Whether a transform removes the managed fields, so that the server need not send them."""
     return transform in {drop_managed_fields, metadata_only}
 
 
@@ -115,7 +115,7 @@ def project(*paths: str | tuple[str, ...]) -> Transform:
     """Make a transform that keeps the named paths and the object's identity, and nothing else.
 
     A path is dotted (`spec.replicas`) or, for names with dots, a tuple (`("metadata", "labels", "app.kubernetes.io/name")`).
-    What an object does not have is left out. Lists are kept whole or not at all.
+    Missing fields are left out. Lists are kept whole or not at all.
     """
     tree: dict[str, Any] = {}
     for path in (*IDENTITY, *paths):
@@ -126,7 +126,7 @@ def project(*paths: str | tuple[str, ...]) -> Transform:
         try:
             return with_raw(obj, _encode(decode(obj.raw)))
         except msgspec.ValidationError:
-            # Something on the way of a path is not a map in this object: such paths are left out.
+            # A part of a path is not a map in this object: that path is left out.
             return with_raw(obj, _encode(_pick(obj.body(), tree)))
 
     return transform
@@ -139,7 +139,7 @@ def _plant(tree: dict[str, Any], path: tuple[str, ...]) -> None:
     for name in way:
         branch = tree.setdefault(name, {})
         if branch is None:
-            return  # the whole is kept already
+            return  # kept as a whole
         tree = branch
     tree[leaf] = None
 
@@ -167,7 +167,7 @@ def _pick(body: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def on_body(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Transform:
-    """Make a transform of a function from body to body. It costs a full decoding and encoding of each object."""
+    """Make a transform of a function from body to body. Each object is decoded and encoded as a whole."""
 
     def transform(obj: Object) -> Object:
         return with_raw(obj, _encode(function(obj.body())))
@@ -176,7 +176,7 @@ def on_body(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Transform:
 
 
 def chain(transforms: Iterable[Transform]) -> Transform:
-    """Make one transform of several, carried out in their order."""
+    """Join transforms, in their order."""
     steps = tuple(transforms)
 
     def transform(obj: Object) -> Object:

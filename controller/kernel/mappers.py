@@ -1,7 +1,7 @@
-"""Triggers turn a delta into the keys that are to be reconciled because of it.
+"""Mappers return the keys to reconcile for a delta (controller-runtime: map functions).
 
-Pure functions of one delta. Echoes of own writes trigger nothing, except for deletions. Where an object points to its key (an
-owner, a label), the key that it pointed to before the change is triggered as well.
+Pure functions of one delta. Echoes of own writes have no keys, except for deletions. Where an object refers to its key (by an owner
+reference, a label), the key that it referred to before the change is returned too.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -21,19 +21,19 @@ def _is_own(delta: Delta) -> bool:
 
 
 def for_object() -> Mapper[Key]:
-    """The object that changed."""
+    """The changed object itself (controller-runtime: EnqueueRequestForObject)."""
     return lambda delta: () if _is_own(delta) else (delta.object.key,)
 
 
 def for_owner(resource: Resource, *, controller_only: bool = True) -> Mapper[Key]:
-    """The owners of the object that are of the given resource; by default only the one that controls it.
+    """The owners of the object in the given resource, by default only its controller (controller-runtime: EnqueueRequestForOwner).
 
-    Owners are known by their group and kind, so the resource needs its `kind` (ValueError). Which version of the group the reference
-    names does not matter. A cluster-scoped owner has no namespace; a namespaced one is in the namespace of the object.
+    Owner references have a group and a kind, so the resource needs its `kind` (ValueError). The version in the reference does not
+    matter. A cluster-scoped owner has no namespace; a namespaced one is in the namespace of the object.
     """
     if resource.kind is None:
         raise ValueError(
-            f"Owners are found by their kind; {resource!r} comes without one. Take the resource from discovery, or set kind=."
+            f"Owners are found by their kind; {resource!r} has none. Take the resource from discovery, or set kind=."
         )
 
     def owners(obj: Object) -> Iterable[Key]:
@@ -51,9 +51,9 @@ def for_owner(resource: Resource, *, controller_only: bool = True) -> Mapper[Key
 
 
 def from_function(keys: Callable[[Object], Iterable[K]]) -> Mapper[K]:
-    """What a function says of the object as it is, and of the object as it was before the change."""
+    """The keys that a function returns for the object and for the object before the change (EnqueueRequestsFromMapFunc)."""
 
-    def trigger(delta: Delta) -> Iterable[K]:
+    def mapper(delta: Delta) -> Iterable[K]:
         if _is_own(delta):
             return ()
         found = dict.fromkeys(keys(delta.object))
@@ -61,13 +61,13 @@ def from_function(keys: Callable[[Object], Iterable[K]]) -> Mapper[K]:
             found.update(dict.fromkeys(keys(delta.old)))
         return tuple(found)
 
-    return trigger
+    return mapper
 
 
 def from_label(label: str, *, namespace_label: str | None = None) -> Mapper[Key]:
-    """The key whose name stands in a label (and its namespace in another one, or else that of the object).
+    """The key whose name is in a label (and its namespace in another label, else that of the object).
 
-    For objects that cannot be owned by what they belong to, since that lives in another namespace.
+    For objects that cannot have an owner reference, since the owner is in another namespace.
     """
 
     def keys(obj: Object) -> Iterable[Key]:
@@ -82,5 +82,5 @@ def from_label(label: str, *, namespace_label: str | None = None) -> Mapper[Key]
 
 
 def constant(*keys: K) -> Mapper[K]:
-    """Always the same keys, whatever changed: for reconcilers of one thing, such as a configuration."""
+    """The same keys for every change: for reconcilers of one thing, such as a configuration."""
     return lambda delta: () if _is_own(delta) else keys

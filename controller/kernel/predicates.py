@@ -1,7 +1,6 @@
-"""Predicates say which deltas matter to a watch; they combine by and, or, not.
+"""Predicates decide which deltas a source maps to keys; they can be combined.
 
-Pure functions of one delta. All but the selectors are about changes: they let through what was added, deleted, or is seen for
-the first time, and judge updates only.
+Pure functions of one delta. Except for `labelled`, `kinds` and `deletion_marked` they decide on updates only and accept everything else.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +21,9 @@ def _on_update(judge: Callable[[Delta], bool]) -> Predicate:
 
 
 def generation_changed() -> Predicate:
-    """The spec changed: `metadata.generation` differs. Objects without a generation always pass.
+    """The spec changed: `metadata.generation` differs. Objects without a generation are always accepted.
 
-    Marking for deletion raises the generation as well. Changes of status, labels and annotations do not.
+    The mark for deletion changes the generation too. Changes of status, labels and annotations do not.
     """
 
     def judge(delta: Delta) -> bool:
@@ -36,7 +35,7 @@ def generation_changed() -> Predicate:
 
 
 def resource_version_changed() -> Predicate:
-    """Anything changed: leaves out what a resync or a re-list merely repeats."""
+    """Anything changed: rejects the repetitions of a resync or a new list."""
     return _on_update(lambda delta: delta.old is None or delta.object.resource_version != delta.old.resource_version)
 
 
@@ -57,7 +56,7 @@ def annotations_changed() -> Predicate:
 
 
 def deletion_marked() -> Predicate:
-    """The object was marked for deletion with this change, or was already when it was first seen."""
+    """The object was marked for deletion by this change, or was so when it was first seen."""
     return lambda delta: (
         bool(delta.object.metadata().deletion_timestamp)
         and not (delta.old is not None and delta.old.metadata().deletion_timestamp)
@@ -65,7 +64,7 @@ def deletion_marked() -> Predicate:
 
 
 def body_changed(project: Callable[[dict[str, Any]], object]) -> Predicate:
-    """What the function takes out of the body changed, such as `lambda body: body.get("status", {}).get("readyReplicas")`."""
+    """The result of a function of the body changed, such as `lambda body: body.get("status", {}).get("readyReplicas")`."""
 
     def judge(delta: Delta) -> bool:
         assert delta.old is not None
@@ -75,9 +74,9 @@ def body_changed(project: Callable[[dict[str, Any]], object]) -> Predicate:
 
 
 def labelled(wanted: Mapping[str, str | None]) -> Predicate:
-    """The object has these labels now, or had them before the change; a value of None means any.
+    """The object has these labels, or had them before the change; None is any value.
 
-    Both, because an object that loses its label has to be noticed once more.
+    Both, so that the loss of a label is noticed.
     """
 
     def matches(labels: Mapping[str, str] | None) -> bool:
@@ -95,7 +94,7 @@ def kinds(*wanted: DeltaKind) -> Predicate:
 
 
 def not_echo() -> Predicate:
-    """Leave out what is the answer of an own write, except for a deletion."""
+    """The delta is no echo of an own write, or a deletion."""
     return lambda delta: not delta.echo or delta.kind is DeltaKind.DELETED
 
 

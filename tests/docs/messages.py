@@ -1,7 +1,7 @@
 """What the package can say to its users, as it stands in the source.
 
-A message is a text with `...` for each part that is known only when it is said: `Following %s goes on.` and
-`f"Following {name} goes on."` are both `Following ... goes on.`.
+A message is a text with `...` for each part that is known only when it is said: `The watch of %s recovered.` and
+`f"The watch of {name} recovered."` are both `The watch of ... recovered.`.
 """
 
 import ast

@@ -14,7 +14,7 @@ SHORTEST = 12
 """What is shorter, placeholders aside, is no quote that identifies a message."""
 
 ELSEWHERE = {
-    "Following ... goes on.": "said at the end of trouble, quoted beside what began it",
+    "The watch of ... recovered.": "said at the end of trouble, quoted beside what began it",
     "Warning": "a type of Kubernetes Event, not a message",
     "the annotation ...": "a part of the message of StoredStateError, which is quoted as a whole",
     "the data 'records'": "the same",

@@ -252,7 +252,7 @@ async def test_what_people_must_mend_parks_the_informer_visibly(code: int, caplo
         await cluster.agreement(1.0)
     lines = [record.getMessage() for record in caplog.records]
     assert len([line for line in lines if "is parked" in line]) == 1
-    assert len([line for line in lines if "goes on" in line]) == 1
+    assert len([line for line in lines if "recovered" in line]) == 1
 
 
 async def test_a_refused_start_is_tried_for_ever_and_recovers() -> None:

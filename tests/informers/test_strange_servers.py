@@ -122,12 +122,12 @@ async def test_the_last_word_of_the_log_is_how_it_stands(caplog: pytest.LogCaptu
         async with followed(behave) as found:
             await asyncio.sleep(600)
             assert 10 < found.watches() < 30
-            assert said()[::2] == ["Following pods.v1 is interrupted and will be tried again"] * len(said()[::2])
-            assert said()[1::2] == ["Following pods.v1 goes on."] * len(said()[1::2])
-            assert said()[-1].startswith("Following pods.v1 is interrupted")
+            assert said()[::2] == ["The watch of pods.v1 is interrupted and retried"] * len(said()[::2])
+            assert said()[1::2] == ["The watch of pods.v1 recovered."] * len(said()[1::2])
+            assert said()[-1].startswith("The watch of pods.v1 is interrupted")
             is_well = True
             await asyncio.sleep(90)
-            assert said()[-1] == "Following pods.v1 goes on."
+            assert said()[-1] == "The watch of pods.v1 recovered."
 
 
 async def test_an_event_that_comes_slower_than_silence_is_borne_arrives() -> None:
