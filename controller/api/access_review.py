@@ -1,4 +1,4 @@
-"""Ask the server whether something is allowed, before it is tried: an optional right that is missing costs no refusal."""
+"""The server is asked whether a request is allowed before an optional one is made, so that a missing right costs no refusal."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from ...client.rest import Client
 logger = logging.getLogger(__name__)
 
 REFUSED_FOR = 30.0
-"""For how many seconds a right that is missing is not asked for again."""
+"""Seconds until a missing right is asked for again."""
 
 REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", kind="SelfSubjectAccessReview", namespaced=False
@@ -18,11 +18,10 @@ REVIEWS = Resource(
 
 
 class Rights:
-    """What the operator's credentials allow. Each question is asked once; a right that is there is there for the process, one that is
-    missing is asked for again when somebody wants to know REFUSED_FOR seconds later: roles are often applied a moment too late.
+    """The rights of the operator's credentials, by SelfSubjectAccessReview, which everybody may create.
 
-    Everybody may ask about themselves (SelfSubjectAccessReview, authorization.k8s.io/v1). Where no answer comes all the same,
-    the right is taken to be there, and the next question is asked anew: the request itself will tell.
+    A right that was granted is remembered for the process. A missing one is asked for again after REFUSED_FOR seconds, since roles are often
+    applied a moment too late. Where no answer comes, the right is assumed, and asked for again next time: the request itself will tell.
     """
 
     def __init__(self, client: Client) -> None:
@@ -40,10 +39,9 @@ class Rights:
         name: str | None = None,
         unanswered: bool = True,
     ) -> bool:
-        """Tell whether the verb is allowed: in the namespace, or, for None, in all of them.
+        """Whether the verb is allowed in the namespace, or, for None, in all of them; `unanswered` where no answer comes.
 
-        With a name it is about that object alone, so that a rule limited by `resourceNames` counts. `unanswered` is told where
-        no answer comes.
+        With a name, the question is about that object, so that a rule limited by `resourceNames` counts.
         """
         async with self._asking:
             found = await self._ask(verb, resource, None, name)
@@ -52,7 +50,7 @@ class Rights:
         return unanswered if found is None else found
 
     async def have_all(self, verbs: tuple[str, ...], resource: Resource) -> bool:
-        """Tell whether all of the verbs are allowed, in all namespaces."""
+        """Whether all of the verbs are allowed, in all namespaces."""
         return all([await self.have(verb, resource) for verb in verbs])
 
     async def _ask(self, verb: str, resource: Resource, namespace: str | None, name: str | None) -> bool | None:

@@ -1,4 +1,4 @@
-"""The API as reconcilers see it: reads come from the caches, writes are seen there at once, and what is so already is not written."""
+"""The API for reconcilers: reads come from the caches, which show own writes at once; what is as wanted is not written."""
 
 import logging
 from collections import OrderedDict
@@ -29,7 +29,7 @@ APPLIED = 10_000
 Where = str | Resource
 """A resource, or its name: `plural.group`, `plural.version.group`, or the plural alone in the core group."""
 Mutate = Callable[[dict[str, Any]], object]
-"""Changes a body in place; called again with a newer one when somebody else was faster."""
+"""Changes a body in place; called again with a newer body when the object has changed meanwhile."""
 
 
 class UnknownResource(LookupError):
@@ -55,13 +55,13 @@ class WriteResult(NamedTuple):
 class CachedClient:
     """The client of one controller.
 
-    Reads that are not called live come from the caches and never ask the server; they know the resources that the controller looks at
-    (LookupError otherwise). Writes go to any resource. When a write returns, all readers of the caches see its answer, and its
-    echo triggers nothing in this controller, though it does in others. (Where resource versions are not decimal numbers, a write
-    returns when the watch has told of it, or after five seconds.)
+    Reads come from the caches, of the resources that the controller watches or reads (LookupError for others); those called live ask the
+    server. Writes go to any resource. When a write returns, all readers of the caches see its answer, and its echo triggers nothing in
+    this controller, though it does in others. (Where resource versions are not decimal, a write returns when the watch has told of
+    it, or after five seconds.)
 
-    `ensure`, `change`, `set_status` and the finalizers compare first and send what is missing; when somebody else was faster they
-    compare anew, ten times (KeepsChanging). Every method that asks the server raises what `Client` raises, unless it says otherwise.
+    `ensure`, `change`, `set_status` and the finalizers compare first, and send only what is missing. When the object has changed meanwhile,
+    they compare again, ten times, and raise KeepsChanging. Every method that asks the server raises what `Client` raises, unless it says otherwise.
     """
 
     def __init__(self, client: Client, factory: SharedInformerFactory, *, author: str) -> None:
@@ -132,7 +132,7 @@ class CachedClient:
         return await self._writes(resource).show(await self.client.create(resource, typed(body, resource)))
 
     async def replace(self, where: Where, body: Mapping[str, Any], *, subresource: str | None = None) -> Object:
-        """Put a body in the place of what is there. Raises Conflict when its version is not the newest."""
+        """Replace the object by a body. Raises Conflict when the body's version is not the newest."""
         resource, key = await self.resource(where), key_of(body)
         request = self.client.replace(resource, body, namespace=key.namespace, name=key.name, subresource=subresource)
         return await self._writes(resource).send(key, request, Sent(body, whole=True))
@@ -181,7 +181,7 @@ class CachedClient:
     async def delete(
         self, where: Where, obj: Object, *, propagation: str | None = None, grace_period: int | None = None
     ) -> None:
-        """Delete this very object (by its uid); nothing happens when it is gone. What stays for its finalizers is seen as marked.
+        """Delete this object, by its uid; nothing happens when it is gone. An object that its finalizers keep is seen as marked for deletion.
 
         Raises Conflict when the deletion is refused for anything but the uid, as admission webhooks may do.
         """
@@ -191,10 +191,10 @@ class CachedClient:
     # What is wanted.
 
     async def ensure(self, where: Where, wanted: Mapping[str, Any]) -> WriteResult:
-        """Create the object, or patch what of it is not as wanted (see `desired.missing`); nothing is sent when nothing is missing.
+        """Create the object, or patch what differs from the wanted state (see `desired.missing`); nothing is sent when nothing differs.
 
-        The name is given, not generated (ValueError). A wanted `status` is written to the subresource where there is one.
-        What the server writes in other words than the wish (defaults, quantities, pruned fields) is not sent again and again.
+        The body has a name (ValueError). A wanted `status` is written to the subresource where there is one. What the server stores in
+        another form (defaults, quantities, pruned fields) is not sent again and again.
         """
         resource, key = await self.resource(where), key_of(wanted)
         writes, change = self._writes(resource), Change.UNCHANGED
@@ -216,10 +216,10 @@ class CachedClient:
     async def change(
         self, where: Where, key: Key, mutate: Mutate, *, subresource: str | None = None
     ) -> WriteResult | None:
-        """Read, let a function change the body in place, write the difference; None when there is no such object.
+        """Read the object, have a function change its body in place, and write the difference; None when there is no such object.
 
-        No change of anybody else is ever lost: the write holds for the version that was read, and when somebody was faster the function
-        is called anew, with the newest body. Nothing is sent when it changes nothing.
+        No other change is ever lost: the write holds for the version that was read, and when the object has changed since, the function is
+        called again, with the newest body. Nothing is sent when it changes nothing.
         """
         return await self._change(await self.resource(where), key, None, mutate, subresource)
 
@@ -249,12 +249,11 @@ class CachedClient:
         *,
         generation: int | None = None,
     ) -> WriteResult | None:
-        """Merge something into the status of this very object, and bring its conditions up to date; None when it is gone.
+        """Merge values into the status of this object, and update its conditions; None when the object is gone.
 
-        Nothing is sent when the status says so already. `generation` is that of the spec which was looked at, for the conditions'
-        `observedGeneration`. It is written to the subresource where there is one; where there is none, the server raises the generation
-        with each status too, and it is left out. Fields that the server drops since the schema of the resource does not know them
-        are told of in a warning, once, and do not make the write repeat.
+        Nothing is sent when nothing differs. `generation` is that of the reconciled spec, for the conditions' `observedGeneration`; it is left
+        out where the status is no subresource, since there each status raises the generation. Fields that are not in the schema of the
+        resource, and that the server drops therefore, are named in a warning, once, and are not sent again.
         """
         resource = await self.resource(where)
         subresource = "status" if "status" in resource.subresources else None
@@ -271,16 +270,16 @@ class CachedClient:
         return await self._change(resource, obj.key, obj.uid, mutate, subresource)
 
     async def add_finalizer(self, where: Where, obj: Object, finalizer: str) -> Object | None:
-        """Put a finalizer on this very object, at the end; gives the newest version, None when it is gone.
+        """Add a finalizer to this object, at the end; gives the newest version, None when the object is gone.
 
-        An object that is marked for deletion takes none: it is given back without.
+        An object that is marked for deletion accepts none: it is given back without.
         """
         writes = self._writes(await self.resource(where))
         known = await self._known(writes, obj.key)
         return await writes.add_finalizer(known, finalizer) if known and known.uid == obj.uid else None
 
     async def remove_finalizer(self, where: Where, obj: Object, finalizer: str) -> Object | None:
-        """Take a finalizer off this very object; gives the newest version, None when it is gone already."""
+        """Remove a finalizer from this object; gives the newest version, None when the object is gone."""
         writes = self._writes(await self.resource(where))
         known = await self._known(writes, obj.key)
         return await writes.remove_finalizer(known, finalizer) if known and known.uid == obj.uid else None

@@ -1,10 +1,10 @@
-"""Finalizers: is a deletion waiting for us, and the patches that add and remove our mark.
+"""Whether a deletion waits for a finalizer, and the patches that add and remove one.
 
-Pure. The patches are JSON patches (RFC 6902) that hold for the version of the object which was looked at: no finalizer of somebody else
-is ever lost, and none of another object with the name. A refusal (422) means: look at the object again.
+Pure. The patches are JSON patches (RFC 6902) that hold for one version of the object: no other finalizer is ever lost, and no object of the
+same name is changed. After a refusal (422) read the object, and make the patch for its version.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from ...client.objects import Metadata
@@ -22,12 +22,12 @@ def holds(metadata: Metadata, finalizer: str) -> bool:
 
 
 def is_deletion_ours(metadata: Metadata, finalizer: str) -> bool:
-    """Whether the object is marked for deletion and waits for this finalizer: now is the time to clean up."""
+    """Whether the object is marked for deletion and waits for this finalizer, so that its controller has to clean up."""
     return metadata.deletion_timestamp is not None and holds(metadata, finalizer)
 
 
 def may_add(metadata: Metadata) -> bool:
-    """Whether the server would take a new finalizer: it refuses them once the object is marked for deletion."""
+    """Whether the server accepts a new finalizer: it does not for an object that is marked for deletion."""
     return metadata.deletion_timestamp is None
 
 
@@ -56,9 +56,3 @@ def removing(metadata: Metadata, finalizer: str, annotations: Collection[str] = 
     paths = [f"{_LIST}/{index}" for index in reversed(places)]
     paths += [pointer(("metadata", "annotations", name)) for name in annotations if name in there]
     return for_version([{"op": "remove", "path": path} for path in paths], metadata.resource_version)
-
-
-def without(body: Mapping[str, Any], finalizer: str) -> list[str]:
-    """The names of the other finalizers of a body, in order."""
-    metadata = body.get("metadata") or {}
-    return [name for name in metadata.get("finalizers") or () if name != finalizer]

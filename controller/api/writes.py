@@ -1,4 +1,4 @@
-"""Guarded writes: what writes objects, for handlers and for reconcilers, sends its requests from here.
+"""Guarded writes to objects, for handlers and for reconcilers.
 
 A merge patch bears the uid of its object, a JSON patch holds for one version. After a refusal, or an answer that was lost, the object
 itself is read: it tells whether the write was made, whether there is something else to write now (`Outdated`), or whether the server
@@ -113,7 +113,7 @@ class GuardedWrites:
     async def merge(
         self, base: Object, patch: Patch, subresource: str | None = None, *, versioned: bool = False
     ) -> Object:
-        """Merge a patch into this very object, or into this very version of it. Raises Outdated.
+        """Merge a patch into this object and no namesake, if versioned into this version of it only. Raises Outdated.
 
         Servers ignore a uid in what is sent to the status of custom resources: where nothing else guards it, NamesakeWritten is raised.
         """
@@ -131,7 +131,7 @@ class GuardedWrites:
         return answer
 
     async def edit(self, base: Object, operations: Operations, subresource: str | None = None) -> Object:
-        """Make the operations of a JSON patch on this very version. Raises Outdated.
+        """Apply the operations of a JSON patch to this version of the object only. Raises Outdated.
 
         The client does not repeat them when the answer is lost: if the object is what they make of it, that is success.
         """
@@ -203,16 +203,16 @@ class GuardedWrites:
     # Finalizers.
 
     async def add_finalizer(self, base: Object, finalizer: str) -> Object | None:
-        """Put a finalizer on this very object, at the end; gives the newest version, None when the object is gone.
+        """Add a finalizer to this object, at the end; gives the newest version, None when the object is gone.
 
-        An object that is marked for deletion takes none: it is given back without.
+        An object that is marked for deletion accepts none: it is given back without.
         """
         return await self._finalize(base, lambda metadata: finalizers.adding(metadata, finalizer))
 
     async def remove_finalizer(self, base: Object, finalizer: str, annotations: Collection[str] = ()) -> Object | None:
-        """Take a finalizer, wherever it is in the list, off this very object; gives the newest version, None when the object is gone.
+        """Remove a finalizer from this object, all occurrences; gives the newest version, None when the object is gone.
 
-        Those of the annotations that are there go in the same write, unless the object goes with its last finalizer.
+        Those of the annotations that are there are removed by the same write, unless this is the last finalizer.
         """
         return await self._finalize(base, lambda metadata: finalizers.removing(metadata, finalizer, annotations))
 
@@ -228,7 +228,7 @@ class GuardedWrites:
     # Deletions.
 
     async def delete(self, obj: Object, *, propagation: str | None = None, grace_period: int | None = None) -> None:
-        """Delete this very object; nothing happens when it is gone. What stays for its finalizers is seen as marked.
+        """Delete this object, by its uid; nothing happens when it is gone. An object that its finalizers keep is seen as marked for deletion.
 
         Raises Conflict when the deletion is refused for anything but the uid, as admission webhooks may do.
         """
