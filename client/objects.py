@@ -9,7 +9,7 @@ from .deep_json import mended, outline
 from .resources import Key
 
 
-class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class OwnerRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One entry of `metadata.ownerReferences`."""
 
     uid: str = ""
@@ -33,7 +33,7 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     finalizers: tuple[str, ...] | None = None
-    owner_references: tuple[OwnerReference, ...] | None = None
+    owner_references: tuple[OwnerRef, ...] | None = None
 
 
 class Identity(msgspec.Struct, gc=False, rename="camel"):

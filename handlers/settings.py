@@ -138,7 +138,7 @@ class PeeringSettings(_Group):
 
 
 @dataclass
-class LeadershipSettings(_Group):
+class LeaderElectionSettings(_Group):
     """Which of several replicas acts, by a Lease. Not known to Kopf."""
 
     elect: bool | None = None
@@ -390,7 +390,7 @@ class OperatorSettings(_Group):
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
     networking: NetworkingSettings = field(default_factory=NetworkingSettings)
     persistence: PersistenceSettings = field(default_factory=PersistenceSettings)
-    leadership: LeadershipSettings = field(default_factory=LeadershipSettings)
+    leadership: LeaderElectionSettings = field(default_factory=LeaderElectionSettings)
     diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
 
     @property

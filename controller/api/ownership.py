@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from ...client.objects import Metadata, OwnerReference
+from ...client.objects import Metadata, OwnerRef
 
 Body = Mapping[str, Any]
 
@@ -17,7 +17,7 @@ class OwnershipError(Exception):
     """A child cannot belong to this owner; the message says why."""
 
 
-def controller_of(metadata: Metadata) -> OwnerReference | None:
+def controller_of(metadata: Metadata) -> OwnerRef | None:
     """The reference of the owner that controls the object, if any does."""
     return next((reference for reference in metadata.owner_references or () if reference.controller), None)
 

@@ -170,25 +170,9 @@ Its parameters are not typed: a handler names any of them, with any annotations.
 
 _FnT = TypeVar("_FnT", bound=HandlerFn)
 
-_KNOWN_ARGUMENTS = frozenset(
-    {
-        *(
-            "annotations",
-            "body",
-            "diff",
-            "event",
-            "labels",
-            "logger",
-            "memo",
-            "meta",
-            "name",
-            "namespace",
-            "new",
-            "old",
-            "param",
-        ),
-        *("patch", "reason", "retry", "runtime", "settings", "spec", "started", "status", "stopped", "type", "uid"),
-    }
+_KNOWN_ARGUMENTS = (
+    "annotations body diff event labels logger memo meta name namespace new old param patch reason retry runtime settings "
+    "spec started status stopped type uid"
 )
 
 
@@ -351,7 +335,7 @@ def _refuse_missing_parentheses(name: str, fn: Any) -> None:
         first.POSITIONAL_OR_KEYWORD,
         first.VAR_POSITIONAL,
     }
-    if takes_rest and (not takes_resource or (first is not None and first.name in _KNOWN_ARGUMENTS)):
+    if takes_rest and (not takes_resource or (first is not None and first.name in _KNOWN_ARGUMENTS.split())):
         raise HandlerSignatureError(
             f"{describe(fn)} looks like a handler, but @{name} was given it instead of a resource. "
             f"Write @{name}('kopfexamples') with parentheses and the resource to be handled."

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ..causes.causes import ResourceCause, current_cause
 from ..causes.fields import FieldSpec, parse_field
 from ..causes.views import Body, ObjectReference, OwnerReference
-from .object_adapters import Foreign, Manifest, each, field_of, read
+from .object_adapters import AnyObject, Manifest, each, field_of, read
 
 
 class _Unset(enum.Enum):
@@ -23,8 +23,8 @@ class _Unset(enum.Enum):
 
 _UNSET: Final = _Unset.TOKEN
 
-Objects = Foreign | Iterable[Foreign]
-Owner = Body | Mapping[str, Any] | Foreign
+Objects = AnyObject | Iterable[AnyObject]
+Owner = Body | Mapping[str, Any] | AnyObject
 Nested = str | Iterable[FieldSpec] | None
 
 

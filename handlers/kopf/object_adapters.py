@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from ..causes.fields import FieldPath
 
-Foreign: TypeAlias = Any
+AnyObject: TypeAlias = Any
 """A mapping, an object of pykube or kr8s, or a model."""
 
 LABELS: Final = ("metadata", "labels")
@@ -119,7 +119,7 @@ class ModelManifest(Manifest):
         return cls(**{_attribute(cls, key): value for key, value in reference.items()})
 
 
-def each(objs: Foreign | Iterable[Foreign] | None, *, writable: bool = True) -> Iterator[Manifest]:
+def each(objs: AnyObject | Iterable[AnyObject] | None, *, writable: bool = True) -> Iterator[Manifest]:
     """The manifests of one object, or of all in nested iterables; None is skipped.
 
     Raises TypeError for other values, and, if they must be writable, for read-only views of objects.
@@ -137,7 +137,7 @@ def each(objs: Foreign | Iterable[Foreign] | None, *, writable: bool = True) -> 
         raise _unsupported(objs)
 
 
-def read(obj: Foreign) -> Manifest:
+def read(obj: AnyObject) -> Manifest:
     """The manifest of one object to be read only; may be a view. Raises TypeError for other values."""
     found = MappingManifest(obj) if isinstance(obj, Mapping) else _recognized(obj)
     if found is None:
