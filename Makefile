@@ -8,11 +8,14 @@ STAMP := $(VENV)/.installed-dev
 TREE := build/tree
 PYTEST_ARGS ?=
 JOBS ?= 2
+# The lowest versions of aiohttp: of those that may be installed, and of those whose inner parts the client uses.
+AIOHTTP_LOWEST := 3.13.3
+AIOHTTP_TESTED := 3.14.1
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo fmt lint types layers shape test e2e e2e-kind bench soak wheel chart constraints check clean tree
+.PHONY: help setup demo fmt lint types layers shape test aiohttp e2e e2e-kind bench soak wheel chart constraints check clean tree
 
 # Most of the time tests wait: two at a time take little more than half of it. A cluster of yours (KUBECONFIG) has one at a time.
 PARALLEL = --numprocesses $(JOBS) --dist worksteal
@@ -73,6 +76,12 @@ shape: $(STAMP) ## Check sizes, exports, docstrings and that the wheel holds the
 
 test: $(STAMP) ## Run the suite that needs nothing but Python (against the embedded API server, over real sockets)
 	$(BIN)/pytest tests $(PARALLEL) $(PYTEST_ARGS)
+
+aiohttp: $(STAMP) ## Run the client's tests with the lowest versions of aiohttp (from PyPI, into build/)
+	@for version in $(AIOHTTP_LOWEST) $(AIOHTTP_TESTED); do \
+	  test -d build/aiohttp-$$version || $(PIP_INSTALL) --no-deps --target build/aiohttp-$$version aiohttp==$$version; done
+	PYTHONPATH=build/aiohttp-$(AIOHTTP_LOWEST) $(BIN)/pytest tests/client/test_aiohttp_versions.py $(PYTEST_ARGS)
+	PYTHONPATH=build/aiohttp-$(AIOHTTP_TESTED) $(BIN)/pytest tests/client $(PYTEST_ARGS)
 
 e2e: $(STAMP) ## Run the conformance suite and whole operators against a real kube-apiserver (or KUBECONFIG=... make e2e)
 	@test -n "$$KUBECONFIG" || $(BIN)/python e2e/controlplane/build.py

@@ -28,8 +28,11 @@ from .request import Request, Response
 
 logger = logging.getLogger(__name__)
 
-TESTED: Final = ((3, 13, 3), (3, 15))
-"""The versions of aiohttp from the first up to, and without, the second. `make aiohttp` tests the lowest, `make test` the newest."""
+TESTED: Final = ((3, 14, 1), (3, 15))
+"""The versions of aiohttp from the first up to, and without, the second. `make aiohttp` tests the lowest, `make test` the newest.
+
+Older ones decompress more of a response than its bound before it is refused.
+"""
 
 Headers = tuple[tuple[str, str], ...]
 
