@@ -56,6 +56,10 @@ class Indexer:
         """The objects with this value, in the order in which they got it."""
         return list(self._names.get(value, ()))
 
+    def has(self, value: str, name: Name) -> bool:
+        """Whether an object has this value."""
+        return name in self._names.get(value, ())
+
     def values(self) -> list[str]:
         """All values of all objects."""
         return list(self._names)

@@ -72,18 +72,18 @@ class OwnWrites:
     def see(self, name: Name) -> Object | None:
         """The object as readers see it: the newest that the watch has told of, or that a write was answered with."""
         answer = self.answers.get(name)
-        if answer is not None and self._is_ahead(answer):
-            found = None if answer.hidden else answer.object
-        else:
+        if answer is None or not self._is_ahead(answer):
             found = self._cache.objects.get(name)
-        return None if found is None or found.uid in self.deletions else found
+        else:
+            found = None if answer.hidden else answer.object
+        return None if found is not None and self.deletions and found.uid in self.deletions else found
 
     def _is_ahead(self, answer: Answer) -> bool:
         return answer.order is not None and self._cache.order is not None and answer.order > self._cache.order
 
     def names(self) -> set[Name]:
-        """The objects that readers may see otherwise than the cache has them."""
-        return {*self.answers, *(deletion.name for deletion in self.deletions.values())} if self else set()
+        """The objects of which readers may see another state than the cache has."""
+        return {*self.answers, *(deletion.name for deletion in self.deletions.values())}
 
     def __bool__(self) -> bool:
         return bool(self.answers or self.deletions)

@@ -23,7 +23,8 @@ class Reader:
 
     def get(self, key: Name) -> Object | None:
         """The object of this namespace and name, or None."""
-        return self._own.see(key) if self._own else self._cache.objects.get(key)
+        own = self._own
+        return own.see(key) if own.answers or own.deletions else self._cache.objects.get(key)
 
     def _objects(self) -> dict[Name, Object]:
         if not self._own:
@@ -72,16 +73,20 @@ class Reader:
     def by_index(self, index: str, value: str) -> list[Object]:
         """The objects that an indexer finds under a value. Raises KeyError when there is no such indexer."""
         self._check(index)
-        objects, names = self._cache.objects, self._cache.indexers[index].names(value)
-        if not self._own:
+        objects, cached, own = self._cache.objects, self._cache.indexers[index], self._own
+        names = cached.names(value)
+        if not own:
             return [objects[name] for name in names]
-        answered = set(own := self._own.indexers[index].names(value))
-        cached, found = set(names), []
-        for name in dict.fromkeys([*names, *own]):
-            obj = self._own.see(name)
-            if obj is not None and name in (cached if obj is objects.get(name) else answered):
-                found.append(obj)
-        return found
+        answered, changed = own.indexers[index], own.names()
+
+        def see(name: Name) -> Object | None:
+            obj = own.see(name)
+            indexer = cached if obj is objects.get(name) else answered
+            return obj if indexer.has(value, name) else None
+
+        found = [see(name) if name in changed else objects[name] for name in names]
+        found += [see(name) for name in answered.names(value) if not cached.has(value, name)]
+        return [obj for obj in found if obj is not None]
 
     def index_values(self, index: str) -> list[str]:
         """All values that an indexer knows. Raises KeyError when there is no such indexer."""
