@@ -44,7 +44,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     final_state_unknown: bool = False
     """A missed deletion: the last state of the object is unknown, `object` is older."""
     author: str | None = None
-    """The author of the own write that its version is the response to (see `Informer.overlay`): an echo for that author only."""
+    """The author of the own write that its version is the response to (see `Informer.add_own_write`): an echo for that author only."""
 
 
 ADDED, UPDATED, DELETED, SYNCED = DeltaKind

@@ -2,7 +2,7 @@
 
 Promised: each subscriber receives every object that exists, each change that the watch delivers (a slow subscriber the last of several),
 and every deletion, in the order of each object's versions. The store is never older than the deltas that subscribers have received, and
-shows own writes that were `overlay`ed at once.
+shows own writes that were added at once.
 
 Not promised: any order between objects; that the store is as new as the server; or, after an interruption, the states in between.
 """
@@ -156,17 +156,7 @@ class Informer:
         return self._reflector.metrics
 
     @property
-    def stale(self) -> int:
-        """How many watch events were dropped as older than the cache, or as repeated."""
-        return self._cache.stale
-
-    @property
-    def malformed(self) -> int:
-        """How many watch events were dropped as malformed."""
-        return self._cache.malformed
-
-    @property
-    def overlaid(self) -> int:
+    def own_writes_pending(self) -> int:
         """How many own writes are visible before the watch has delivered them."""
         return len(self._own_writes)
 
@@ -218,7 +208,7 @@ class Informer:
 
     # Own writes.
 
-    def overlay(self, obj: Object, *, author: str | None = None, echo: bool = True) -> bool:
+    def add_own_write(self, obj: Object, *, author: str | None = None, echo: bool = True) -> bool:
         """Show the response to an own write to all readers at once. When the watch delivers it, the delta is an echo.
 
         With an `author` the delta has that name instead and is no echo: several writers in one process may want to receive each other's
@@ -242,7 +232,7 @@ class Informer:
         """Whether the watch has delivered this version of an object; false for an own write that it has yet to deliver."""
         return self._cache.objects.get((obj.namespace, obj.name)) is obj
 
-    def overlay_deleted(self, key: Key, uid: str) -> None:
+    def add_own_deletion(self, key: Key, uid: str) -> None:
         """Hide an object that an own write has deleted for good, until the watch delivers the deletion."""
         self._own_writes.deleted(key, uid)
 
@@ -250,7 +240,7 @@ class Informer:
     def writing(self, key: Key) -> Iterator[None]:
         """A context for the request of an own write: deltas of this object wait until the response shows which of them are echoes.
 
-        They wait for one second at the most; after that an echo is an ordinary change. Call `overlay` with the response inside.
+        They wait for one second at the most; after that an echo is an ordinary change. Call `add_own_write` with the response inside.
         """
         name = (key[0], key[1])
         self._own_writes.begin(name)
@@ -400,12 +390,12 @@ class Informer:
         yield from self.metrics.samples(labels)
         version = store.resource_version[-15:]
         for family, value in (
-            (metrics.STALE, self.stale),
-            (metrics.MALFORMED, self.malformed),
+            (metrics.STALE, self._cache.stale),
+            (metrics.MALFORMED, self._cache.malformed),
             (metrics.OBJECTS, len(store)),
             (metrics.BYTES, store.nbytes),
             (metrics.VERSION, int(version) if version.isdecimal() else 0),
-            (metrics.PENDING, self.overlaid),
+            (metrics.PENDING, self.own_writes_pending),
             (metrics.WAITS, self.waits),
             (metrics.SYNCED, int(state.synced)),
         ):

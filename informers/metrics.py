@@ -2,29 +2,37 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..runtime.metrics import MetricFamily, Sample, Tally
 
 LIST_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 WATCH_BUCKETS = (1.0, 10.0, 60.0, 300.0, 600.0, 1800.0)
 
+FAMILIES: list[MetricFamily] = []
 LABELS = ("group", "version", "resource", "namespace", "selector")
 
 
-def _counter(name: str, help: str) -> MetricFamily:
-    return MetricFamily(f"ctl_informer_{name}_total", help, "counter", LABELS)
+def _family(name: str, kind: Literal["counter", "gauge", "histogram"], help: str, *labels: str) -> MetricFamily:
+    family = MetricFamily(f"ctl_informer_{name}", help, kind, LABELS + labels)
+    FAMILIES.append(family)
+    return family
+
+
+def _counter(name: str, help: str, *labels: str) -> MetricFamily:
+    return _family(f"{name}_total", "counter", help, *labels)
 
 
 def _gauge(name: str, help: str, *labels: str) -> MetricFamily:
-    return MetricFamily(f"ctl_informer_{name}", help, "gauge", LABELS + labels)
+    return _family(name, "gauge", help, *labels)
 
 
 LISTS = _counter("lists", "Completed lists.")
-LIST_SECONDS = MetricFamily("ctl_informer_list_duration_seconds", "How long complete lists took.", "histogram", LABELS)
+LIST_SECONDS = _family("list_duration_seconds", "histogram", "How long complete lists took.")
 LIST_ITEMS = _counter("list_items", "Objects in completed lists.")
 LIST_BYTES = _counter("list_bytes", "JSON of pages, in bytes.")
 WATCHES = _counter("watches", "Watches that were opened.")
-WATCH_SECONDS = MetricFamily("ctl_informer_watch_duration_seconds", "How long watches lasted.", "histogram", LABELS)
+WATCH_SECONDS = _family("watch_duration_seconds", "histogram", "How long watches lasted.")
 WATCH_BYTES = _counter("watch_bytes", "Bytes that watches delivered.")
 EVENTS = _counter("watch_events", "Events that watches delivered, without bookmarks.")
 BOOKMARKS = _counter("bookmarks", "Bookmarks that watches delivered.")
@@ -44,44 +52,10 @@ WAITS = _counter("own_write_waits", "Reads that waited for an own write to be de
 PHASE = _gauge("phase", "1 for the phase that the informer is in.", "phase")
 DEPTH = _gauge("subscriber_depth", "Deltas that wait for a subscriber.", "subscriber")
 LAG = _gauge("subscriber_lag_seconds", "The time that the oldest delta has waited for a subscriber.", "subscriber")
-JOINED = MetricFamily(
-    "ctl_informer_subscriber_joined_total",
-    "Deltas that were joined with later ones because the subscriber was slow.",
-    "counter",
-    (*LABELS, "subscriber"),
+JOINED = _counter(
+    "subscriber_joined", "Deltas that were joined with later ones because the subscriber was slow.", "subscriber"
 )
-
 SYNCED = _gauge("synced", "1 when a first list was completed, 0 before.")
-
-FAMILIES = (
-    LISTS,
-    LIST_SECONDS,
-    LIST_ITEMS,
-    LIST_BYTES,
-    WATCHES,
-    WATCH_SECONDS,
-    WATCH_BYTES,
-    EVENTS,
-    BOOKMARKS,
-    SHORT_WATCHES,
-    STALLS,
-    EXPIRED,
-    ERRORS,
-    TRANSFORM_ERRORS,
-    STALE,
-    MALFORMED,
-    AGE,
-    OBJECTS,
-    BYTES,
-    VERSION,
-    PENDING,
-    WAITS,
-    PHASE,
-    DEPTH,
-    LAG,
-    JOINED,
-    SYNCED,
-)
 
 
 @dataclass

@@ -111,7 +111,7 @@ class OwnWrites:
         return self._release(name)
 
     def answered(self, obj: Object, author: str | None, *, echo: bool, hidden: bool) -> bool:
-        """Take in the answer of a write, or what was read; tells whether readers see it, or something newer. See `Informer.overlay`."""
+        """Take in the answer of a write, or what was read; tells whether readers see it, or something newer. See `Informer.add_own_write`."""
         name, order, cache = (obj.namespace, obj.name), version_order(obj.resource_version), self._cache
         held = self._held.get(name)
         if echo and held:

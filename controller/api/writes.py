@@ -40,7 +40,7 @@ PAUSE = 0.02
 BREATH = 0.2
 """Seconds after an answer that was lost: a server that closes a connection after each answer is heard to do so before the next write."""
 PATIENCE = 5.0
-"""Seconds that a write waits for the watch, where its answer cannot be shown at once (see `Informer.overlay`)."""
+"""Seconds that a write waits for the watch, where its answer cannot be shown at once (see `Informer.add_own_write`)."""
 
 
 class KeepsChanging(Exception):
@@ -105,7 +105,7 @@ class GuardedWrites:
         return obj
 
     async def _show(self, informer: Informer, obj: Object, *, echo: bool) -> None:
-        if not informer.overlay(obj, author=self._author if echo else None, echo=echo):
+        if not informer.add_own_write(obj, author=self._author if echo else None, echo=echo):
             await informer.wait_for(obj, self._patience)
 
     # Guarded writes.
@@ -246,7 +246,7 @@ class GuardedWrites:
             if found is not None and found.uid == obj.uid:
                 raise
         for informer in self._informers:
-            informer.overlay_deleted(obj.key, obj.uid)
+            informer.add_own_deletion(obj.key, obj.uid)
 
     # Single requests.
 

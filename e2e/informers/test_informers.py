@@ -188,7 +188,7 @@ async def test_own_writes_are_read_at_once_and_come_as_echoes(target: Target) ->
         for number in range(50):
             with informer.writing(key):
                 answer = await follower.change("o0", str(number))
-                informer.overlay(answer)
+                informer.add_own_write(answer)
             seen = informer.store.get(key)
             assert seen is not None
             assert seen.resource_version == answer.resource_version

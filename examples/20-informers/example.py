@@ -21,7 +21,7 @@ async def work(client, informer, queue):
                 count = str(len(obj.body().get("data") or {}))
                 if (obj.metadata().annotations or {}).get(NOTE) != count:
                     patch = {"metadata": {"uid": obj.uid, "annotations": {NOTE: count}}}
-                    informer.overlay(await client.patch(CONFIGMAPS, key.name, key.namespace, patch))
+                    informer.add_own_write(await client.patch(CONFIGMAPS, key.name, key.namespace, patch))
             queue.forget(key)
         except (ctl.APIError, ctl.RequestError):
             queue.add_rate_limited(key)

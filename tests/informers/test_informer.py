@@ -370,13 +370,13 @@ async def test_own_writes_are_seen_at_once_and_their_echoes_are_known() -> None:
         cluster.sandbox.faults.stall_watches()
         for value in range(20):
             answer = await cluster.change("a", str(value))
-            assert informer.overlay(answer)
+            assert informer.add_own_write(answer)
             assert informer.store.get(answer.key) == answer
-        assert informer.overlaid == 1
+        assert informer.own_writes_pending == 1
         assert not any(informer.has_told_of(obj) for obj in informer.store)
         cluster.sandbox.faults.resume_watches()
         await cluster.agreement()
-        assert informer.overlaid == 0
+        assert informer.own_writes_pending == 0
         assert all(informer.has_told_of(obj) for obj in informer.store)
         live = [delta for delta in cluster.mirror.seen if not delta.initial]
         assert len(live) == 20
@@ -392,7 +392,7 @@ async def test_an_echo_that_comes_before_the_answer_is_known_too() -> None:
             await until(lambda: informer.store.resource_version > answer.resource_version)
             await asyncio.sleep(0.5)
             assert [delta.object.name for delta in cluster.mirror.seen] == ["a", "b", "b"], "only one object waits"
-            informer.overlay(answer)
+            informer.add_own_write(answer)
         await cluster.agreement()
         assert [(delta.object.name, delta.echo) for delta in cluster.mirror.seen[2:]] == [("b", False), ("a", True)]
 
@@ -415,7 +415,7 @@ async def test_a_write_that_takes_long_deafens_nobody_for_longer_than_a_second()
             await cluster.change("c", "foreign")
             own = await cluster.change("a", "own")
             await asyncio.sleep(0.5)
-            cluster.informer.overlay(own)
+            cluster.informer.add_own_write(own)
         await cluster.agreement()
         assert max(told.values()) < 1.1, told
         live = [delta for delta in cluster.mirror.seen if not delta.initial]
@@ -451,7 +451,7 @@ async def test_an_own_deletion_hides_the_object_at_once() -> None:
         obj = informer.store.get(Key("default", "a"))
         assert obj is not None
         await cluster.client.delete(MAPS, "a", "default", uid=obj.uid)
-        informer.overlay_deleted(obj.key, obj.uid)
+        informer.add_own_deletion(obj.key, obj.uid)
         assert obj.key not in informer.store
         cluster.sandbox.faults.resume_watches()
         await cluster.agreement()
@@ -479,7 +479,7 @@ async def test_a_selection_follows_those_that_come_and_go() -> None:
         assert await selected.wait_synced(30)
         assert [obj.name for obj in selected.store] == ["in"]
         answer = await cluster.client.patch(MAPS, "in", "default", {"metadata": {"labels": {"tier": "b"}}})
-        selected.overlay(answer)
+        selected.add_own_write(answer)
         assert len(selected.store) == 0, "our own write took it out of the selection"
         await cluster.client.patch(MAPS, "out", "default", {"metadata": {"labels": {"tier": "a"}}})
         await until(lambda: [obj.name for obj in selected.store] == ["out"])
@@ -538,7 +538,7 @@ async def test_a_transform_slims_everything_that_is_stored_and_one_that_fails_lo
         assert await slim.wait_synced(30)
         assert {obj.name: obj.body().get("data") for obj in slim.store} == {"good": None, "bad": {"value": "large"}}
         answer = await cluster.change("good", "larger")
-        slim.overlay(answer)
+        slim.add_own_write(answer)
         seen = slim.store.get(answer.key)
         assert seen is not None
         assert "data" not in seen.body()
@@ -652,9 +652,9 @@ async def test_the_echo_of_one_of_several_authors_bears_its_name_and_is_news_to_
         with informer.writing(key):
             answer = await cluster.change("a", "early")
             await until(lambda: informer.store.resource_version >= answer.resource_version)
-            informer.overlay(answer, author="first")
-        informer.overlay(await cluster.change("a", "late"), author="second")
-        informer.overlay(await cluster.change("a", "nobody's"))
+            informer.add_own_write(answer, author="first")
+        informer.add_own_write(await cluster.change("a", "late"), author="second")
+        informer.add_own_write(await cluster.change("a", "nobody's"))
         await cluster.agreement()
         live = [delta for delta in cluster.mirror.seen if not delta.initial]
         assert [(delta.author, delta.echo) for delta in live] == [("first", False), ("second", False), (None, True)]

@@ -103,7 +103,7 @@ class Script:
         obj = self.world.write(name)
         if late:
             await asyncio.sleep(0.05)
-        if self.informer.overlay(obj):
+        if self.informer.add_own_write(obj):
             seen = self.informer.store.get(obj.key)
             if self.world.objects.get(obj.key) is obj:
                 assert seen is obj or (seen is not None and seen.resource_version == obj.resource_version)
@@ -111,7 +111,7 @@ class Script:
     def own_delete(self, name: str) -> None:
         obj = self.world.delete(name)
         if obj is not None:
-            self.informer.overlay_deleted(obj.key, obj.uid)
+            self.informer.add_own_deletion(obj.key, obj.uid)
             seen = self.informer.store.get(obj.key)
             assert seen is None or seen.uid != obj.uid
 
@@ -120,7 +120,7 @@ class Script:
             obj = self.world.write(name)
             with self.informer.writing(obj.key):
                 await asyncio.sleep(2.0)
-                self.informer.overlay(obj)
+                self.informer.add_own_write(obj)
 
         task = asyncio.get_running_loop().create_task(write())
         self.writers.add(task)
@@ -193,7 +193,7 @@ class Script:
         store = {obj.key: (obj.uid, obj.resource_version) for obj in self.informer.store}
         assert store == truth
         assert self.informer.store.nbytes == sum(len(obj.raw) for obj in self.informer.store)
-        assert self.informer.overlaid == 0
+        assert self.informer.own_writes_pending == 0
         for _, mirror, _ in self.followers:
             assert mirror.state() == truth
         for subscription, mirror in self.slow:
