@@ -95,6 +95,7 @@ class Changes:
             return None
         if released is not obj:
             obj = released
+            cause.let_go()  # a large object is decoded once at a time
             cause = self._detect(obj)
         if not self.env.registry.prematch(cause):
             if self._old is None:

@@ -16,7 +16,7 @@ import msgspec
 from ...client.objects import Object, is_older
 from ...client.resources import Key, Resource
 from ...runtime.tasks import Tasks
-from ..causes.causes import SpawningCause
+from ..causes.causes import LARGE, SpawningCause
 from ..causes.patch import Patch
 from ..causes.views import Body
 from ..declaration.specs import DaemonSpec, HandlerId, SpawningSpec, TimerSpec
@@ -76,6 +76,8 @@ class Background:
         deleting = obj.metadata().deletion_timestamp is not None
         if known is None and (deleting or self._halted is not None):
             return None
+        if len(obj.raw) >= LARGE:
+            self._bodies.clear()  # the attempt needs the room
         resource = place.resource
         specs = self._env.registry.spawning_specs(resource)
         cause = self._cause(obj, resource, memory)

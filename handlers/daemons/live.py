@@ -59,6 +59,13 @@ class DecodedBodies:
                 version.decoded = version.obj.body()
             return version.decoded
 
+    def clear(self) -> None:
+        """Drop the decoded forms of all large versions: attempts of large objects take more than daemons."""
+        with self._lock:
+            for known in self._recent:
+                if (version := known()) is not None:
+                    version.decoded = None
+
     def _make_room(self, version: _Version) -> None:
         left = self._limit - len(version.obj.raw)
         kept = [ref(version)]

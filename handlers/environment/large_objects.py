@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 AT_ONCE = 2**21
 """How many bytes of large objects are worked on at once: one object of the largest size that a server takes, or several smaller ones."""
-PATIENCE = 1.0
+PATIENCE = 3.0
 """Seconds that the next one waits for those before it. Then it goes all the same: handlers may take for ever."""
 
 

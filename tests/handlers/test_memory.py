@@ -162,7 +162,7 @@ async def test_daemons_of_many_large_objects_keep_few_of_them_decoded(
             await world.patch({"spec": {"field": "second"}}, name)
         await world.until(lambda: seen == dict.fromkeys(names, "second"), 60)
         await asyncio.sleep(5)
-        assert decoded() == 1
+        assert decoded() <= 1
 
 
 async def test_metadata_of_large_objects_are_decoded_alone(world: World, calls: Calls) -> None:
@@ -213,6 +213,6 @@ async def test_few_large_objects_are_decoded_at_once(world: World, calls: Calls,
                 assert decoded() <= 5
             else:
                 times = [told["at"] for told in calls.of("create") if told["of"] != "small"]
-                assert max(times) - min(times) < 15, "the next one waits a second or so, whatever those before it do"
+                assert max(times) - min(times) < 15, "the next one waits some seconds, whatever those before it do"
             await asyncio.sleep(seconds * 2)
     assert held[0] < 3

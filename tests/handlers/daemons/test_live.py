@@ -61,6 +61,11 @@ def test_the_longest_unused_of_the_large_ones_is_decoded_anew() -> None:
     assert values[1] == large[0].spec["x"] == {"y": 1}
     assert large[0].spec["x"] is not values[1]
     assert [large[1].spec["x"] is values[2], large[2].spec["x"] is values[3]] == [False, False]
+    kept = large[2].spec["x"]
+    assert large[2].spec["x"] is kept
+    bodies.clear()
+    assert large[2].spec["x"] is not kept
+    assert small.spec["x"] is values[0]
 
 
 def test_one_above_the_limit_is_kept_alone_and_goes_with_its_body() -> None:
