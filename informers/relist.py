@@ -1,7 +1,7 @@
-"""A list is gathered beside the watch cache and takes its place at once, when it is complete.
+"""A list is collected beside the watch cache and replaces its contents at once, when it is complete: readers never see half a list.
 
-Nobody sees half a list. What the cache had and the list lacks was deleted while nobody was looking: those deletions are found here. The
-work is done in slices, between which the caller may let others run; nothing else may change the cache meanwhile.
+Objects that the cache has and the list lacks were deleted while there was no watch; those deletions are found here. The comparison is done in
+slices, between which the caller may let other tasks run; nothing else may change the cache meanwhile.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,21 +12,21 @@ from .indexers import Indexer, Name
 from .watch_cache import ObjectEvent, WatchCache
 
 SLICE = 2_000
-"""How many objects are compared in one go: a few milliseconds."""
+"""How many objects are compared in one slice: a few milliseconds."""
 
 
 class Listing:
     """One list, from its request to its completion."""
 
     def __init__(self, cache: WatchCache, *, consistent: bool = True) -> None:
-        """Make it when the list is requested. `consistent`: what was written before that is in the list."""
+        """Make it when the list is requested. `consistent`: the list has all earlier writes."""
         self._cache = cache
         cache.requested += 1
         self.number = cache.requested
         """The number of the request."""
         self.consistent = consistent
         self.rewound = False
-        """Whether the server may have gone back in time; known in the end."""
+        """Whether the server may have gone back in time; known after `finish`."""
         self._version, self._nbytes = "", 0
         self._objects: dict[Name, Object] = {}
         self._changes: list[Delta] = []
@@ -38,7 +38,7 @@ class Listing:
         return len(self._objects)
 
     def add(self, objects: Iterable[Object]) -> None:
-        """Take in a page."""
+        """Add a page."""
         own, find = self._objects, self._cache.objects.get
         if self._first:
             for obj in objects:
@@ -47,12 +47,12 @@ class Listing:
         for obj in objects:
             name = (obj.namespace, obj.name)
             old = find(name)
-            # What is known already is not kept twice.
+            # Keep one copy of unchanged objects.
             is_known = old is not None and old.resource_version == obj.resource_version and old.uid == obj.uid
             own[name] = old if old is not None and is_known else obj
 
     def apply(self, events: Iterable[ObjectEvent]) -> None:
-        """Take in events of a streamed list."""
+        """Add events of a streamed list."""
         added: list[Object] = []
         for event in events:
             if event.type == "DELETED":
@@ -64,7 +64,7 @@ class Listing:
         self.add(added)
 
     def prepare(self, version: str) -> Iterator[None]:
-        """Find out what a complete list changes, in slices. After the last one comes `finish`."""
+        """Compare the complete list with the cache, in slices. After the last one call `finish`."""
         self._version = version
         objects = list(self._objects.items())
         indexers = self._indexers = {name: indexer.fresh() for name, indexer in self._cache.indexers.items()}
@@ -97,10 +97,10 @@ class Listing:
                 append(Delta(UPDATED, obj, old, False, None))
 
     def finish(self) -> list[Delta]:
-        """Let the list take the cache's place; gives what it changed. The first list changes nothing for anyone: it is a beginning."""
+        """Replace the cache's contents; return the changes. The first list has none: subscribers receive it as their initial state."""
         self.rewound = self._cache.swap(self._objects, self._indexers, self._version, self._nbytes)
         return self._changes
 
     def relisted(self) -> list[Delta]:
-        """The listed objects that did not change, for those who want to hear of each again."""
+        """The unchanged objects, as deltas, for subscribers that want them repeated."""
         return [Delta(UPDATED, obj, obj, False, None) for obj in self._unchanged]
