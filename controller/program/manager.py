@@ -163,6 +163,7 @@ class Manager:
                 elif not task.cancelled() and isinstance(error := task.exception(), Exception):
                     errors.append(error)
         await tasks.stop(0.0)
+        self._begun = None
         if cancelled is not None:
             raise cancelled
         if errors:

@@ -183,6 +183,18 @@ async def test_a_second_cancellation_hurries_but_leaves_nothing_out() -> None:
     assert asyncio.get_running_loop().time() - began < 5
 
 
+async def test_a_manager_that_has_stopped_takes_components_and_starts_again() -> None:
+    told: list[str] = []
+    manager = Manager()
+    manager.add(Part("a", told))
+    async with manager:
+        pass
+    manager.add(Part("b", told), Stage.HTTP)
+    async with manager:
+        pass
+    assert told == ["+a", "-a 30", "+b", "+a", "-a 30", "-b 30"]
+
+
 async def test_a_manager_is_a_component() -> None:
     told: list[str] = []
     inner, outer = Manager("inner"), Manager("outer")
