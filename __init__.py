@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .controller.kernel import mappers, predicates
     from .controller.kernel.reconciler import Attempt, Result, TerminalError, Trigger
     from .controller.kernel.source import Channel, every
-    from .controller.leader.leadership import Leadership, LeadershipSettings
+    from .controller.leader.leadership import LeaderElectionConfig, Leadership
     from .controller.leader.lease_rules import LeaseRules
     from .controller.program.manager import Manager, Stage
     from .controller.program.serve import ServeOptions, serve
@@ -161,8 +161,8 @@ __all__ = [
     "KeepsChanging",
     "Key",
     "Labels",
+    "LeaderElectionConfig",
     "Leadership",
-    "LeadershipSettings",
     "LeaseRules",
     "LocalObjectLogger",
     "LogFormat",

@@ -20,7 +20,7 @@ from ..kernel import mappers
 from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
 from ..kernel.reconciler import Result, as_function
-from ..leader.gates import Gate
+from ..leader.gate import Gate
 from .built import BuiltController, ControllerOptions, Plan, SourceSpec, WatchSpec
 from .context import Context
 

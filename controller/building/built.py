@@ -35,7 +35,7 @@ from ..kernel.predicates import Predicate
 from ..kernel.reconciler import Attempt, Result
 from ..kernel.source import Source
 from ..kernel.worker import AttemptLogContext
-from ..leader.gates import Gate
+from ..leader.gate import Gate
 from .context import Context, SharedContext
 
 EVENTS_GRACE = 1.0

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from ...runtime.metrics import Sample
 from ...workqueue import RateLimitingQueue
-from ..leader.gates import AlwaysOpen, Gate, Heir, Timed, Turn
+from ..leader.gate import AlwaysOpen, Gate, LeaseGate, Turn
 from .mappers import Mapper
 from .predicates import Predicate
 from .reconciler import Reconciler, Result, Trigger, as_function
@@ -31,7 +31,7 @@ class Controller(Generic[K]):
     begins and requests are ignored; when it opens every stored object is requested at low priority; when it is revoked the running
     attempts are cancelled.
 
-    If the gate opens after others have acted (an `Heir`, such as leadership), each opening after a revocation begins a term: the queue is
+    If the gate opens for terms (a `LeaseGate`, such as leadership), each opening after a revocation begins a term: the queue is
     emptied, and a source requests nothing until its copy has caught up, then every stored object.
 
     Sources can be added and stopped at any time, also before the start: the queue fills, and attempts begin with the start.
@@ -54,8 +54,8 @@ class Controller(Generic[K]):
         self.name = name
         self.queue: RateLimitingQueue[K] = RateLimitingQueue(name) if queue is None else queue
         self._gate: Gate = AlwaysOpen() if gate is None else gate
-        self._heir: Heir | None = self._gate if isinstance(self._gate, Heir) else None
-        left = self._gate.left if isinstance(self._gate, Timed) else None
+        self._lease: LeaseGate | None = self._gate if isinstance(self._gate, LeaseGate) else None
+        left = None if self._lease is None else self._lease.left
         self._worker = Worker(
             name, as_function(reconcile), self.queue, concurrency=concurrency, timeout=timeout, left=left
         )
@@ -91,7 +91,7 @@ class Controller(Generic[K]):
         source = InformerSource(
             repr(informer.resource) if name is None else name, self, informer, Rules(mapper, predicate, skips_backoff)
         )
-        source.held = self._heir is not None
+        source.held = self._lease is not None
         self._add(source)
         if wait:
             self._awaited.append(source)
@@ -225,7 +225,7 @@ class Controller(Generic[K]):
 
     def _begin_term(self) -> None:
         self._in_term = True
-        if self._heir is None:
+        if self._lease is None:
             return
         self._terms += 1
         for iterated in self._iterator_sources():
@@ -241,21 +241,21 @@ class Controller(Generic[K]):
 
     def _end_term(self) -> None:
         self._in_term = False
-        if self._heir is not None:
+        if self._lease is not None:
             for source in self._informer_sources():
                 source.held = True
         self._worker.cancel()
 
     def _admit(self, source: InformerSource[K], *, replay: bool) -> None:
         """Let a source request attempts as soon as its copy has caught up."""
-        if self._heir is not None:
-            source.tasks.spawn(self._catch_up(self._heir, source, replay=replay), name="taking over")
+        if self._lease is not None:
+            source.tasks.spawn(self._catch_up(self._lease, source, replay=replay), name="taking over")
 
-    async def _catch_up(self, heir: Heir, source: InformerSource[K], *, replay: bool) -> None:
+    async def _catch_up(self, lease: LeaseGate, source: InformerSource[K], *, replay: bool) -> None:
         terms = self._terms
         while True:
             try:
-                await heir.catch_up(source.informer)
+                await lease.catch_up(source.informer)
             except Exception:
                 # Whatever it is: without a retry this leader would do nothing for a whole term.
                 _logger.exception(

@@ -14,7 +14,7 @@ from ...runtime.log_limits import shares
 from ...runtime.tasks import Isolated, Tasks
 from ...runtime.texts import cut
 from ...workqueue import RateLimitingQueue, ShutDown
-from ..leader.lease_guard import Left, until_held
+from ..leader.gate import Left, until_held
 from .metrics import ControllerMetrics
 from .outcome import SUCCESS, TERMINAL, AttemptOutcome, Requeue, outcome_of
 from .reconciler import ADDED, Attempt, Reconcile, Result, Trigger

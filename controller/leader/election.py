@@ -22,10 +22,9 @@ from ...client.rest import Client
 from ...runtime import clock
 from ...runtime.metrics import MetricFamily, Sample
 from ...runtime.tasks import Tasks
-from .gates import Callback
+from .gate import Callback, ManualGate
 from .lease_client import LEASES, LeaseName, LeaseObject
 from .lease_rules import Candidate, LeaseRules, Record
-from .valve import Valve
 from .written import Legacy, Versions, read
 
 __all__ = ["LEASES", "Election", "ElectionSettings", "Owner"]
@@ -113,7 +112,7 @@ class Election:
         self._which = LeaseName(settings.name, settings.namespace, settings.labels, settings.annotations)
         self._lease = LeaseObject(client, self._which)
         self._candidate = Candidate(settings.identity, settings.rules)
-        self._valve = Valve()
+        self._valve = ManualGate()
         self._tasks = Tasks(f"election {settings.name}")
         self._loop: asyncio.AbstractEventLoop | None = None
         # The legacy, if the lease is won; None: nothing was tried since it was won last.

@@ -15,13 +15,10 @@ from ...runtime import clock
 from ...runtime.backoff import Backoff
 from ...runtime.metrics import Sample
 from ...runtime.tasks import Tasks
-from .bridge import BridgedSource
 from .election import ALONE, FILES, RESOURCES, Election, ElectionSettings, Owner
-from .gates import Callback, Copy, Turn
+from .election_thread import ElectionThread, LoopCheck, ProgramAccess
+from .gate import Cache, Callback, ManualGate, Turn
 from .lease_rules import LeaseRules
-from .pulse import Pulse
-from .thread import LoopThread
-from .valve import Valve
 from .written import WRITTEN, Legacy, Written
 
 _logger = logging.getLogger("ctl.leadership")
@@ -37,7 +34,7 @@ ASKING = Backoff(initial=2.0, cap=40.0, jitter=0.5, reset_after=None)
 
 
 @dataclass(frozen=True, slots=True)
-class LeadershipSettings:
+class LeaderElectionConfig:
     """Which Lease, as whom, and what is written on it. Times are in seconds."""
 
     name: str
@@ -102,7 +99,7 @@ class Leadership:
     def __init__(
         self,
         access: Access | AccessSource,
-        settings: LeadershipSettings,
+        settings: LeaderElectionConfig,
         client_settings: ClientSettings = ClientSettings(),  # noqa: B008 - frozen
         *,
         alone: Alone | None = None,
@@ -114,8 +111,8 @@ class Leadership:
         self._client_settings = client_settings
         self._alone = alone
         self._tasks = Tasks(self.name)
-        self._valve = Valve()
-        self._thread: LoopThread | None = None
+        self._valve = ManualGate()
+        self._thread: ElectionThread | None = None
         self._client: Client | None = None
         self._election: Election | None = None
         # Of the gate as its subscribers know it: the term of the election, and what its predecessors left, in the owner's time.
@@ -159,26 +156,26 @@ class Leadership:
         """Why this process acts without the election; None: it takes part."""
         return None if self._alone is None else self._alone.reason
 
-    async def catch_up(self, copy: Copy) -> None:
-        """Wait until a copy shows what predecessors have written; for as long as it takes, since to act before would be to act on the past.
+    async def catch_up(self, cache: Cache) -> None:
+        """Wait until a cache shows the writes of predecessors, without a limit: an attempt before would act on an old state.
 
-        What the copy's watch does not bring is listed. The log says what is waited for.
+        If its watch does not deliver them, the cache lists its resource. The log names a cache that takes long.
         """
-        name, legacy = copy.resource.name, self._legacy
-        task = asyncio.ensure_future(copy.catch_up(legacy.written.get(name, ""), legacy.until))
+        name, legacy = cache.resource.name, self._legacy
+        task = asyncio.ensure_future(cache.catch_up(legacy.written.get(name, ""), legacy.until))
         waited = 0.0
         try:
             while not (await asyncio.wait({task}, timeout=LATE))[0]:
                 waited += LATE
                 _logger.warning(
-                    "Taking over from a former leader: nothing is attempted by the copy of %r, which for %d s could not be "
-                    "brought up to what was written before (%s). Look at the state of its informer.",
-                    copy.resource,
+                    "Take-over: no attempts from the cache of %r, which after %d s has not reached the version that was written "
+                    "before (%s). Look at the state of its informer.",
+                    cache.resource,
                     waited,
-                    legacy.written.get(name) or "an unknown version",
+                    legacy.written.get(name) or "unknown",
                 )
             if task.result():
-                _logger.info("Taking over: %r was listed anew.", copy.resource)
+                _logger.info("Take-over: %r was listed anew.", cache.resource)
         finally:
             task.cancel()
 
@@ -257,15 +254,15 @@ class Leadership:
     async def _take_part(self) -> None:
         home = asyncio.get_running_loop()
         source: Access | AccessSource = self._access
-        pulse: Pulse | None = None
+        check: LoopCheck | None = None
         if await self._wants_thread():
-            self._thread = LoopThread(self.name)
-            pulse = Pulse(home, self.settings.stall_limit)
+            self._thread = ElectionThread(self.name)
+            check = LoopCheck(home, self.settings.stall_limit)
             if not isinstance(source, Access):
-                source = BridgedSource(source, home)
+                source = ProgramAccess(source, home)
         self._client = Client(source, self._client_settings)
         owner = Owner(
-            may_renew=lambda: pulse is None or self._is_alive(pulse),
+            may_renew=lambda: check is None or self._is_alive(check),
             notes=lambda: {WRITTEN: self.written.text()},
             inherit=self.written.inherit,
         )
@@ -295,10 +292,10 @@ class Leadership:
             )
         return access.session is not None
 
-    def _is_alive(self, pulse: Pulse) -> bool:
+    def _is_alive(self, check: LoopCheck) -> bool:
         """In the loop of the election: whether the owner's loop turns."""
         assert self._election is not None
-        alive = pulse.feel(self._election.time)
+        alive = check.turns(self._election.time)
         if alive:
             self._stalled = False
         elif not self._stalled:

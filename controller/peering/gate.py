@@ -18,8 +18,7 @@ from ...informers.reflector_state import Phase
 from ...runtime import clock
 from ...runtime.tasks import Tasks
 from ...runtime.texts import cut
-from ..leader.gates import AlwaysOpen, Callback, Gate
-from ..leader.valve import Valve
+from ..leader.gate import AlwaysOpen, Callback, Gate, ManualGate
 from .records import Announcer
 from .rules import PeeringOptions, Spot, Standing, Verdict, judge, lacking, read_peers, relevant
 
@@ -88,7 +87,7 @@ class Peering:
         self._factory = factory
         self._leadership: Gate = AlwaysOpen() if leadership is None else leadership
         self._may = may
-        self._valve = Valve()
+        self._valve = ManualGate()
         self._announcer = Announcer(client, options, lambda: self._leadership.is_open, self._objects)
         self._tasks = Tasks("peering")
         self._places: dict[tuple[Resource, str | None], _Place] = {}

@@ -14,8 +14,8 @@ from ..building.builder import ControllerSpec, refuse_namesakes
 from ..building.built import BuiltController, accuse
 from ..http.addresses import Site, parse_http, sites
 from ..http.diagnostics import Diagnostics
-from ..leader.gates import Gate
-from ..leader.leadership import Leadership, LeadershipSettings
+from ..leader.gate import Gate
+from ..leader.leadership import LeaderElectionConfig, Leadership
 from .manager import Component, Hooks, Manager, Stage
 from .stopping import LastResort, stopping_on_signals
 from .terms import ProgramGate, TermHooks, Terms, acting_in, gate_of
@@ -51,7 +51,7 @@ async def serve(
     access: Access | AccessSource | None = None,
     stop: asyncio.Event | None = None,
     options: ServeOptions = ServeOptions(),
-    leadership: LeadershipSettings | None = None,
+    leadership: LeaderElectionConfig | None = None,
     http: str | int | None = None,
 ) -> None:
     """Run controllers, and other components beside them, until SIGINT or SIGTERM, the event, or a cancellation; then stop gracefully.

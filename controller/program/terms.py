@@ -13,9 +13,8 @@ from typing import Any
 
 from ...runtime.tasks import Tasks
 from ..kernel.controller import Controller
-from ..leader.gates import Copy, Gate, Heir, Timed, Turn
+from ..leader.gate import Cache, Gate, LeaseGate, ManualGate, Turn
 from ..leader.leadership import Leadership
-from ..leader.valve import Valve
 from .stopping import LastResort, resort_now, resort_to
 
 _logger = logging.getLogger("ctl.leadership")
@@ -36,7 +35,7 @@ class StillActing(RuntimeError):
         self.survivors = survivors
 
 
-class ProgramGate(Valve):
+class ProgramGate(ManualGate):
     """The gate of one program, for everything that acts in it; its `Terms` open and close it."""
 
     def __init__(self, leadership: Leadership | None, others: Sequence[Gate]) -> None:
@@ -51,22 +50,23 @@ class LeaderGate(ProgramGate):
     def __init__(self, leadership: Leadership | None, others: Sequence[Gate]) -> None:
         super().__init__(leadership, others)
         gates = others if leadership is None else (leadership, *others)
-        self._heirs = [gate for gate in gates if isinstance(gate, Heir)]
-        timed = [gate.left for gate in gates if isinstance(gate, Timed)]
+        self._leases = [gate for gate in gates if isinstance(gate, LeaseGate)]
         self.left: Callable[[], float] = (
-            timed[0] if len(timed) == 1 else lambda: min((one() for one in timed), default=inf)
+            self._leases[0].left
+            if len(self._leases) == 1
+            else lambda: min((lease.left() for lease in self._leases), default=inf)
         )
         """For how many seconds anything may begin, whether or not the loop has heard of an end. It is asked for each attempt."""
 
-    async def catch_up(self, copy: Copy) -> None:
-        """Wait until attempts may go by this cache."""
-        for gate in self._heirs:
-            await gate.catch_up(copy)
+    async def catch_up(self, cache: Cache) -> None:
+        """Wait until attempts may rely on this cache."""
+        for lease in self._leases:
+            await lease.catch_up(cache)
 
 
 def gate_of(leadership: Leadership | None, *others: Gate) -> ProgramGate:
     """A gate that is open while this process leads (None: always) and all the others are open."""
-    if leadership is None and not any(isinstance(gate, (Heir, Timed)) for gate in others):
+    if leadership is None and not any(isinstance(gate, LeaseGate) for gate in others):
         return ProgramGate(leadership, others)
     return LeaderGate(leadership, others)
 

@@ -16,7 +16,7 @@ from ...client.resources import Key, Resource
 from ...controller.api.writes import KeepsChanging
 from ...controller.kernel.reconciler import Result
 from ...controller.kernel.source import BACKLOG_PRIORITY
-from ...controller.leader.gates import AlwaysOpen, Gate
+from ...controller.leader.gate import AlwaysOpen, Gate
 from ...informers.deltas import DELETED, SYNCED, Delta
 from ...informers.informer import Informer
 from ..causes.causes import LARGE, Reason

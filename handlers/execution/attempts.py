@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...controller.leader.lease_guard import Left, TenureOverError, only_while_held, tenure, until_held
+from ...controller.leader.gate import LeaseOverError, Left, lease_left, only_while_held, until_held
 from ...runtime import clock
 from ...runtime.log_context import log_context
 from ...runtime.watchdog import Blame
@@ -56,7 +56,7 @@ async def attempt(
     `after` is awaited when the function has returned, as a part of the attempt (implicit sub-handlers); `subrefs` tells
     then which sub-handlers were declared. Cancellation is logged and passed on. The cause is let go of.
     """
-    spec, cause, left = call.spec, call.cause, tenure.get() and await _begin(call.cause)
+    spec, cause, left = call.spec, call.cause, lease_left.get() and await _begin(call.cause)
     logger, now, time = cause.logger, clock.now(), asyncio.get_running_loop().time
     pools = statistics.current()
     counts = pools.of(spec, call.root)
@@ -117,7 +117,7 @@ async def _begin(cause: Cause) -> Left | None:
 
     Indices and most activities are everybody's, and not only a leader's.
     """
-    left = tenure.get()
+    left = lease_left.get()
     if left is None or isinstance(cause, IndexingCause):
         return None
     if isinstance(cause, ActivityCause) and cause.activity is not Activity.LEADING:
@@ -153,7 +153,7 @@ async def _call_in_thread(
     while True:
         try:
             return await in_thread(only_while_held(fn, left), kwargs(call, now), executor, pool, spec.id)
-        except TenureOverError:
+        except LeaseOverError:
             await until_held(left)
 
 

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from ...controller.kernel.controller import Controller
-from ...controller.leader.gates import Turn
+from ...controller.leader.gate import Turn
 from ...controller.peering.gate import Peering
 from ...runtime.tasks import Tasks
 from ..cycle.reconciler import ObjectKey, ObjectReconciler

@@ -19,7 +19,7 @@ from ...client.resources import Resource
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
 from ...controller.leader.election import LEASES
-from ...controller.leader.leadership import Alone, Leadership, LeadershipSettings
+from ...controller.leader.leadership import Alone, LeaderElectionConfig, Leadership
 from ...controller.leader.lease_rules import LeaseRules
 from ...controller.peering.gate import Peering
 from ...controller.peering.records import own_identity
@@ -128,7 +128,7 @@ async def candidate(candidacy: Candidacy, client: Client, rights: Rights) -> Lea
             )
         logger.info("%s: running without leader election, so run one replica only, or add these rules: %s", text, rules)
         alone = Alone(f"{text[0].lower()}{text[1:]}", lambda: _may_join(client, namespace, name))
-    settings = LeadershipSettings(
+    settings = LeaderElectionConfig(
         name,
         namespace,
         known.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}",

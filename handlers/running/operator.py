@@ -16,8 +16,8 @@ from ...controller.building.builder import refuse_namesakes
 from ...controller.building.built import accuse as accuse_reconcilers
 from ...controller.http.addresses import parse_http, parse_liveness, sites
 from ...controller.http.diagnostics import Diagnostics
+from ...controller.leader.gate import lease_left
 from ...controller.leader.leadership import Leadership
-from ...controller.leader.lease_guard import tenure
 from ...controller.peering.gate import Peering
 from ...controller.program.manager import Hooks, Manager, Stage, StopError
 from ...controller.program.stopping import stopping_on_signals
@@ -270,7 +270,7 @@ class _Operator:
         )
         manager.add(Hooks("informers", stop=lambda _: cluster.factory.stop()), Stage.CACHES)
         if leadership is not None:
-            tenure.set(leadership.left)
+            lease_left.set(leadership.left)
             manager.add(leadership, Stage.ELECTION)
         manager.add(Posting(cluster.client, self._settings, cluster.rights), Stage.ELECTION)
         if peering is not None:

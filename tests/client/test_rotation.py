@@ -15,7 +15,7 @@ from ctl.client.config.loading import load_access
 from ctl.client.errors import Unauthorized
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.controller.leader.leadership import Leadership, LeadershipSettings
+from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
 from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.reflector_state import Phase
 from ctl.runtime import clock
@@ -73,7 +73,7 @@ async def a_process(path: Path) -> AsyncIterator[Process]:
     access = load_access(path)
     async with Client(access) as client:
         process = Process(
-            client, SharedInformerFactory(client), Leadership(access, LeadershipSettings("lease", "default", "me"))
+            client, SharedInformerFactory(client), Leadership(access, LeaderElectionConfig("lease", "default", "me"))
         )
         for kind in KINDS:
             process.factory.informer(kind).subscribe("test")

@@ -12,7 +12,7 @@ from ctl.controller.kernel import mappers, predicates
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt, Result, TerminalError
 from ctl.controller.kernel.source import REPLAY_CHUNK
-from ctl.controller.leader.valve import Valve
+from ctl.controller.leader.gate import ManualGate
 from ctl.informers.deltas import Delta
 from ctl.workqueue import Exponential, RateLimitingQueue
 
@@ -378,7 +378,7 @@ async def test_any_stream_can_be_a_source(caplog: pytest.LogCaptureFixture) -> N
 
 
 async def test_a_closed_gate_holds_attempts_and_opening_it_asks_for_everything_stored(feed: Any, obj: Make) -> None:
-    gate, log = Valve(), Log()
+    gate, log = ManualGate(), Log()
     controller: Controller[Key] = Controller("test", log, gate=gate)
     async with running(controller):
         controller.watch(feed, mappers.for_object())
@@ -405,7 +405,7 @@ async def test_a_closed_gate_holds_attempts_and_opening_it_asks_for_everything_s
 
 async def test_what_an_opening_has_shown_is_not_told_again_by_what_waited(feed: Any, obj: Make) -> None:
     """The copy is ahead of what the watch has taken of it: older and equal deltas would go back in time."""
-    gate, told = Valve(), list[tuple[str, str, str | None]]()
+    gate, told = ManualGate(), list[tuple[str, str, str | None]]()
     controller: Controller[Key] = Controller("test", Log(), gate=gate)
 
     def trigger(delta: Delta) -> tuple[Key, ...]:
@@ -430,7 +430,7 @@ async def test_what_an_opening_has_shown_is_not_told_again_by_what_waited(feed: 
 
 
 async def test_what_is_told_during_an_opening_is_not_shown_as_it_was_before(feed: Any, obj: Make) -> None:
-    gate, told = Valve(), list[tuple[str, str, str | None]]()
+    gate, told = ManualGate(), list[tuple[str, str, str | None]]()
     controller: Controller[Key] = Controller("test", Log(), gate=gate)
 
     def trigger(delta: Delta) -> tuple[Key, ...]:
@@ -452,7 +452,7 @@ async def test_what_is_told_during_an_opening_is_not_shown_as_it_was_before(feed
 
 
 async def test_a_pause_lets_running_attempts_end_and_holds_the_others() -> None:
-    gate, log = Valve(is_open=True), Log(work=10)
+    gate, log = ManualGate(is_open=True), Log(work=10)
     controller: Controller[str] = Controller("test", log, gate=gate)
     async with running(controller):
         controller.queue.add("a")
@@ -468,7 +468,7 @@ async def test_a_pause_lets_running_attempts_end_and_holds_the_others() -> None:
 
 
 async def test_a_revoked_gate_cancels_attempts_and_they_are_made_again_when_it_opens() -> None:
-    gate, log = Valve(is_open=True), Log(work=10)
+    gate, log = ManualGate(is_open=True), Log(work=10)
     controller: Controller[str] = Controller("test", log, gate=gate, concurrency=None)
     async with running(controller):
         controller.queue.add("a")
@@ -534,7 +534,7 @@ async def test_an_attempt_that_will_not_end_is_abandoned(caplog: pytest.LogCaptu
 
 
 async def test_stop_behind_a_closed_gate_does_not_wait_for_what_may_not_begin() -> None:
-    gate = Valve()
+    gate = ManualGate()
     controller: Controller[str] = Controller("test", Log(), gate=gate)
     await controller.start()
     controller.queue.add("a")
@@ -568,7 +568,7 @@ async def test_a_key_at_rest_waits_for_no_reason_after_a_change_during_its_back_
 
 
 async def test_explain_says_where_a_key_stands(feed: Any, obj: Make) -> None:
-    gate = Valve(is_open=True)
+    gate = ManualGate(is_open=True)
     controller: Controller[Key] = Controller(
         "test", Log(ValueError("no such zone"), Result(requeue_after=100), work=2), queue=_queue(), gate=gate
     )

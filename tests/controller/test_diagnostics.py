@@ -20,7 +20,7 @@ from ctl.client.settings import ClientSettings
 from ctl.controller.http.addresses import Address, sites
 from ctl.controller.http.diagnostics import Diagnostics
 from ctl.controller.http.server import AddressTaken
-from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.leadership import LeaderElectionConfig
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.runtime.watchdog import LoopWatchdog
 from ctl.sandbox import Match, Sandbox
@@ -51,7 +51,7 @@ async def _program(sandbox: Sandbox, function: object = _rest, **settings: objec
             ctl.controller("configmaps").named("maps").reconciles(function),  # type: ignore[arg-type]
             stop=stop,
             options=serving,
-            leadership=LeadershipSettings("maps", "default", "a"),
+            leadership=LeaderElectionConfig("maps", "default", "a"),
             http=site.http,
         )
     )

@@ -11,7 +11,7 @@ from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.leadership import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.handlers.declaration.registry import OperatorRegistry
@@ -102,7 +102,7 @@ async def test_leader_follower_leader_in_one_program(sandbox: Sandbox, user: Cli
                 ctl.controller("configmaps").concurrency(2).reconciles(reconcile),
                 stop=stop,
                 options=ServeOptions(access=Access(sandbox.url), settings=ClientSettings(user_agent=name)),
-                leadership=LeadershipSettings("maps", "default", name, RULES),
+                leadership=LeaderElectionConfig("maps", "default", name, RULES),
             )
         )
 

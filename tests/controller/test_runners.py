@@ -6,7 +6,7 @@ from contextvars import ContextVar
 import pytest
 
 from ctl.controller.kernel.controller import Controller
-from ctl.controller.leader.valve import Valve
+from ctl.controller.leader.gate import ManualGate
 
 pytestmark = pytest.mark.virtual_time
 
@@ -115,7 +115,7 @@ async def test_a_handler_that_cancels_its_own_task_concerns_nobody_else() -> Non
 
 
 async def test_an_attempt_that_is_cancelled_before_it_begins_is_made_later() -> None:
-    valve, seen, done = Valve(is_open=True), [], asyncio.Event()
+    valve, seen, done = ManualGate(is_open=True), [], asyncio.Event()
 
     async def reconcile(key: str) -> None:
         seen.append(key)

@@ -20,7 +20,7 @@ from ctl.client.settings import ClientSettings
 from ctl.controller.api.client import UnknownResource
 from ctl.controller.building.context import Context
 from ctl.controller.http.server import AddressTaken
-from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.leadership import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.controller.program.terms import StillActing
@@ -312,7 +312,7 @@ async def test_two_programs_of_reconcilers_elect_one_that_acts_and_show_how_they
             ctl.controller("configmaps").with_selector("mine").named("maps").reconciles(reconcile),
             access=Access(sandbox.url),
             stop=stops[name],
-            leadership=LeadershipSettings("maps", "default", name, RULES),
+            leadership=LeaderElectionConfig("maps", "default", name, RULES),
             http=sites[name].http,
         )
 
@@ -362,7 +362,7 @@ async def test_a_reconciler_that_outlives_the_lease_ends_the_program(sandbox: Sa
                 await free.wait()
 
     await _config(user, "one")
-    settings = LeadershipSettings("maps", "default", "a", RULES)
+    settings = LeaderElectionConfig("maps", "default", "a", RULES)
     program = asyncio.create_task(
         serve(
             ctl.controller("configmaps").reconciles(stubborn),

@@ -10,7 +10,7 @@ import ctl
 from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.leadership import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.program.serve import serve
 from ctl.sandbox import Match, Sandbox
@@ -53,7 +53,7 @@ async def test_no_attempt_is_made_at_the_stop_while_a_first_list_is_missing(
         sandbox.faults.answer(403, "Forbidden", "not yours", match=lists, times=None)
     attempted: list[ctl.Key] = []
     loop = asyncio.get_running_loop()
-    leadership = LeadershipSettings("maps", "default", "a", RULES) if elected else None
+    leadership = LeaderElectionConfig("maps", "default", "a", RULES) if elected else None
     running = asyncio.create_task(serve(_pruning(attempted), access=Access(sandbox.url), leadership=leadership))
     await asyncio.sleep(20)
     assert attempted == []
@@ -113,7 +113,7 @@ async def test_a_stop_during_which_leadership_is_lost_waits_for_nothing_that_may
             ctl.controller("configmaps").in_namespaces("default").reconciles(reconcile),
             access=Access(sandbox.url),
             stop=stop,
-            leadership=LeadershipSettings("maps", "default", "a", RULES),
+            leadership=LeaderElectionConfig("maps", "default", "a", RULES),
             options=ctl.ServeOptions(grace=300),
         )
     )

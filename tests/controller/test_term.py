@@ -16,11 +16,10 @@ from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.leader.gates import Heir, Timed, Turn
-from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.election_thread import ElectionThread
+from ctl.controller.leader.gate import LeaseGate, ManualGate, Turn
+from ctl.controller.leader.leadership import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
-from ctl.controller.leader.thread import LoopThread
-from ctl.controller.leader.valve import Valve
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.controller.program.stopping import resort_to
 from ctl.controller.program.terms import LeaderGate, ProgramGate, StillActing, TermHooks, Terms, gate_of
@@ -35,7 +34,7 @@ ENOUGH = 60.0
 @pytest.fixture
 async def distant() -> AsyncIterator[Sandbox]:
     """A sandbox in a thread of its own, which a blocked loop of the test does not block."""
-    thread, sandbox = LoopThread("sandbox"), Sandbox()
+    thread, sandbox = ElectionThread("sandbox"), Sandbox()
     await thread.start()
     await thread.call(sandbox.start())
     try:
@@ -67,7 +66,7 @@ async def test_a_reconciler_that_goes_on_ends_the_program_before_others_may_act(
         serve(
             ctl.controller("configmaps").reconciles(stubborn),
             options=ServeOptions(access=Access(sandbox.url), last_resort=lambda _: resorted.append(loop.time())),
-            leadership=LeadershipSettings("maps", "default", "a"),
+            leadership=LeaderElectionConfig("maps", "default", "a"),
         )
     )
     await began.wait()
@@ -104,7 +103,7 @@ async def test_the_last_resort_is_called_by_a_thread_when_the_loop_is_blocked(
                 access=Access(distant.url),
                 last_resort=lambda error: resorted.append((threading.current_thread(), error)),
             ),
-            leadership=LeadershipSettings("maps", "default", "a", SHORT),
+            leadership=LeaderElectionConfig("maps", "default", "a", SHORT),
         )
     ((thread, error),) = resorted
     assert thread is not threading.current_thread()
@@ -143,7 +142,7 @@ def _terms(gate: ProgramGate, **hooks: Any) -> Terms:
 
 @pytest.mark.virtual_time
 async def test_the_gate_of_a_program_is_open_when_all_others_are_and_is_revoked_by_any() -> None:
-    one, other, told = Valve(), Valve(is_open=True), list[Turn]()
+    one, other, told = ManualGate(), ManualGate(is_open=True), list[Turn]()
     gate = gate_of(None, one, other)
     gate.subscribe(told.append)
     terms = _terms(gate)
@@ -163,7 +162,7 @@ async def test_the_gate_of_a_program_is_open_when_all_others_are_and_is_revoked_
 
 
 async def test_the_gate_of_a_program_knows_what_other_gates_know_of_terms() -> None:
-    class Lease(Valve):
+    class Lease(ManualGate):
         caught_up: ClassVar[list[object]] = []
 
         def left(self) -> float:
@@ -173,12 +172,12 @@ async def test_the_gate_of_a_program_knows_what_other_gates_know_of_terms() -> N
             self.caught_up.append(copy)
 
     lease, copy = Lease(), cast("Any", object())
-    gate = gate_of(None, Valve(), lease)
+    gate = gate_of(None, ManualGate(), lease)
     assert isinstance(gate, LeaderGate)
     assert gate.left() == 3.0
     await gate.catch_up(copy)
     assert lease.caught_up == [copy]
-    assert not isinstance(gate_of(None, Valve()), Heir | Timed)
+    assert not isinstance(gate_of(None, ManualGate()), LeaseGate)
 
 
 @pytest.mark.virtual_time
@@ -206,7 +205,7 @@ async def test_what_a_failed_beginning_of_a_term_has_started_is_stopped() -> Non
     async def note() -> None:
         told.append("standby")
 
-    gate = gate_of(None, Valve(is_open=True))
+    gate = gate_of(None, ManualGate(is_open=True))
     with pytest.raises(OSError, match="it cannot begin"):
         await _terms(gate, leading=fail, standby=note).start()
     assert told == ["standby"]

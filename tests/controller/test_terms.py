@@ -13,8 +13,7 @@ from ctl.controller.kernel import mappers, source
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt, Result
 from ctl.controller.kernel.source import Channel
-from ctl.controller.leader.gates import Copy
-from ctl.controller.leader.valve import Valve
+from ctl.controller.leader.gate import Cache, ManualGate
 
 from .conftest import Feed
 
@@ -23,11 +22,14 @@ pytestmark = pytest.mark.virtual_time
 Make = Callable[..., Object]
 
 
-class Inheritance(Valve):
-    """A valve that has predecessors, who wrote version 7."""
+class Inheritance(ManualGate):
+    """A gate that has predecessors, who wrote version 7."""
 
-    async def catch_up(self, copy: Copy) -> None:
-        await copy.catch_up("7", None)
+    def left(self) -> float:
+        return 10.0
+
+    async def catch_up(self, cache: Cache) -> None:
+        await cache.catch_up("7", None)
 
 
 class Log:
@@ -90,11 +92,11 @@ async def test_a_copy_that_could_not_be_brought_up_to_date_is_tried_again(feed: 
     class Faulty(Inheritance):
         failures = 3
 
-        async def catch_up(self, copy: Copy) -> None:
+        async def catch_up(self, cache: Cache) -> None:
             if self.failures:
                 self.failures -= 1
                 raise RuntimeError("Cannot change state of expiring Timeout")
-            await super().catch_up(copy)
+            await super().catch_up(cache)
 
     gate, log = Faulty(), Log()
     controller: Controller[Key] = Controller("test", log, gate=gate)

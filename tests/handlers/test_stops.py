@@ -11,7 +11,7 @@ import pytest
 import ctl
 from ctl.client.config.access import Access
 from ctl.client.resources import Resource
-from ctl.controller.leader.leadership import LeadershipSettings
+from ctl.controller.leader.leadership import LeaderElectionConfig
 from ctl.controller.program.serve import serve
 from ctl.handlers.execution.activities import ActivityError
 from ctl.sandbox import Match
@@ -190,7 +190,7 @@ def _begin(world: World, calls: Calls, program: str) -> tuple["asyncio.Task[None
         _pruner(calls),
         access=Access(world.sandbox.url),
         stop=stop,
-        leadership=LeadershipSettings("op", "default", "a"),
+        leadership=LeaderElectionConfig("op", "default", "a"),
     )
     return asyncio.create_task(serving), stop
 

@@ -14,7 +14,7 @@ from ctl.client.errors import NotFound
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
 from ctl.controller.leader.election import LEASES, Election, ElectionSettings
-from ctl.controller.leader.gates import Turn
+from ctl.controller.leader.gate import Turn
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.sandbox import Match, Sandbox
 

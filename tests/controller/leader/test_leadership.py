@@ -21,15 +21,15 @@ from ctl.controller.kernel import mappers
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt, Result
 from ctl.controller.leader.election import LEASES
-from ctl.controller.leader.gates import Turn
-from ctl.controller.leader.leadership import Leadership, LeadershipSettings
+from ctl.controller.leader.gate import Turn
+from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
 from ctl.informers.factory import SharedInformerFactory
 from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
 MAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
-SETTINGS = LeadershipSettings("operator", "default", "a", files=("b.py", "a.py"), resources=("configmaps",))
+SETTINGS = LeaderElectionConfig("operator", "default", "a", files=("b.py", "a.py"), resources=("configmaps",))
 LISTS = Match(path="configmaps", method="GET", watching=False)
 STREAMS = Match(path="configmaps", watching=True)
 
@@ -435,9 +435,7 @@ async def test_a_copy_that_cannot_be_brought_up_is_waited_for_and_named(
             sandbox.faults.clear()
             await asyncio.sleep(60)
             assert next(seen for _, name, seen in b.attempts if name == "x") == version
-    late = [
-        record.getMessage() for record in caplog.records if "nothing is attempted by the copy" in record.getMessage()
-    ]
+    late = [record.getMessage() for record in caplog.records if "no attempts from the cache" in record.getMessage()]
     assert len(late) >= 2
     assert version in late[0]
 

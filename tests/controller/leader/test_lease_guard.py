@@ -6,13 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ctl.controller.kernel.controller import Controller
-from ctl.controller.leader.lease_guard import TenureOverError, only_while_held, until_held
-from ctl.controller.leader.valve import Valve
+from ctl.controller.leader.gate import LeaseOverError, ManualGate, only_while_held, until_held
 
 pytestmark = pytest.mark.virtual_time
 
 
-class Lease(Valve):
+class Lease(ManualGate):
     """A gate whose end nobody has heard of."""
 
     def __init__(self) -> None:
@@ -21,6 +20,8 @@ class Lease(Valve):
 
     def left(self) -> float:
         return self.seconds
+
+    async def catch_up(self, cache: object) -> None: ...
 
 
 async def test_an_attempt_that_is_ready_waits_for_the_lease() -> None:
@@ -75,6 +76,6 @@ async def test_a_function_whose_turn_in_a_thread_comes_too_late_is_not_called() 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(late, number=1).result()
         lease.seconds = 0.0
-        with pytest.raises(TenureOverError):
+        with pytest.raises(LeaseOverError):
             pool.submit(late, number=2).result()
     assert called == [1]

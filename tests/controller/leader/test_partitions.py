@@ -15,14 +15,14 @@ from ctl.client.fence import NotLeading
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.leader.gates import Turn
-from ctl.controller.leader.leadership import Leadership, LeadershipSettings
+from ctl.controller.leader.gate import Turn
+from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
 from ctl.sandbox import LoggedRequest, Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
 MAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
-SETTINGS = LeadershipSettings("operator", "default", "")
+SETTINGS = LeaderElectionConfig("operator", "default", "")
 SEEDS = max(2, int(os.environ.get("SOAK_SEEDS", "300")) // 100)
 """How many networks are tried; a hundred by `make soak`."""
 MINUTES = 3

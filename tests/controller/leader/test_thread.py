@@ -14,19 +14,17 @@ from ctl.client.config.access import Access, Constant
 from ctl.client.errors import AccessError, Forbidden
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.controller.leader.bridge import BridgedSource
-from ctl.controller.leader.gates import Turn
-from ctl.controller.leader.leadership import Leadership, LeadershipSettings
+from ctl.controller.leader.election_thread import ElectionThread, LoopCheck, ProgramAccess
+from ctl.controller.leader.gate import Turn
+from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
 from ctl.controller.leader.lease_rules import LeaseRules
-from ctl.controller.leader.pulse import Pulse
-from ctl.controller.leader.thread import LoopThread
 from ctl.sandbox import Match, Sandbox, SandboxSettings
 
 MAPS = Resource("", "v1", "configmaps", kind="ConfigMap", namespaced=True)
 OFTEN = LeaseRules(duration=60, renew_deadline=40, retry_period=0.02)
 """Nobody loses such a lease because the machine is busy."""
 SHORT = LeaseRules(duration=1.5, renew_deadline=1.0, retry_period=0.02)
-SETTINGS = LeadershipSettings("operator", "default", "a", rules=OFTEN)
+SETTINGS = LeaderElectionConfig("operator", "default", "a", rules=OFTEN)
 RENEWALS = Match(path="leases/operator", method="PUT")
 
 
@@ -48,7 +46,7 @@ async def soon(condition: Callable[[], bool]) -> None:
 class Server:
     """A sandbox in a thread of its own, which a blocked loop of the test does not block."""
 
-    thread: LoopThread
+    thread: ElectionThread
     sandbox: Sandbox
 
     @property
@@ -60,7 +58,7 @@ class Server:
 
 
 async def _served(settings: SandboxSettings) -> AsyncIterator[Server]:
-    thread = LoopThread("sandbox")
+    thread = ElectionThread("sandbox")
     await thread.start()
     sandbox = Sandbox(settings=settings)
     await thread.call(sandbox.start())
@@ -266,8 +264,8 @@ async def test_logins_are_made_in_the_loop_of_their_handlers(guarded_server: Ser
 
 async def test_news_of_the_source_are_taken_over_without_waiting_for_them() -> None:
     first, second = Access("http://one"), Access("http://two")
-    logins, thread = Logins(first), LoopThread("test")
-    bridge = BridgedSource(logins, asyncio.get_running_loop())
+    logins, thread = Logins(first), ElectionThread("test")
+    bridge = ProgramAccess(logins, asyncio.get_running_loop())
     await thread.start()
     try:
         assert await thread.call(bridge.access()) is first
@@ -288,7 +286,7 @@ async def test_a_ready_session_stays_in_its_loop(server: Server, caplog: pytest.
     async with aiohttp.ClientSession() as session:
         logins = Logins(Access(server.url, session=session, origin="the login handler"))
         with pytest.raises(AccessError, match="belongs to the operator's loop"):
-            await BridgedSource(logins, asyncio.get_running_loop()).access()
+            await ProgramAccess(logins, asyncio.get_running_loop()).access()
         leadership = Leadership(logins, SETTINGS)
         await leadership.start()
         try:
@@ -302,7 +300,7 @@ async def test_a_ready_session_stays_in_its_loop(server: Server, caplog: pytest.
 async def test_a_closed_loop_gives_no_credentials() -> None:
     home = asyncio.new_event_loop()
     logins = Logins(Access("http://one"))
-    bridge = BridgedSource(logins, home)
+    bridge = ProgramAccess(logins, home)
     home.close()
     with pytest.raises(AccessError, match="is closed"):
         await bridge.access()
@@ -312,7 +310,7 @@ async def test_a_closed_loop_gives_no_credentials() -> None:
 
 
 async def test_a_thread_carries_out_and_gives_back_results_errors_and_cancellations() -> None:
-    thread = LoopThread("test")
+    thread = ElectionThread("test")
     told: list[str] = []
 
     async def work(result: Any) -> Any:
@@ -350,20 +348,20 @@ async def test_a_thread_carries_out_and_gives_back_results_errors_and_cancellati
 
 
 async def test_a_pulse_is_felt_while_the_loop_turns() -> None:
-    pulse = Pulse(asyncio.get_running_loop(), 5.0)
-    assert pulse.feel(100.0)
+    pulse = LoopCheck(asyncio.get_running_loop(), 5.0)
+    assert pulse.turns(100.0)
     await asyncio.sleep(0)
-    assert pulse.feel(200.0)
+    assert pulse.turns(200.0)
     # No turn in between.
-    assert pulse.feel(204.0)
-    assert not pulse.feel(205.0)
+    assert pulse.turns(204.0)
+    assert not pulse.turns(205.0)
     await asyncio.sleep(0)
-    assert pulse.feel(300.0)
+    assert pulse.turns(300.0)
 
 
 def test_a_closed_loop_has_no_pulse() -> None:
     loop = asyncio.new_event_loop()
-    pulse = Pulse(loop, 5.0)
+    pulse = LoopCheck(loop, 5.0)
     loop.close()
-    assert not pulse.feel(100.0)
-    assert not pulse.feel(101.0)
+    assert not pulse.turns(100.0)
+    assert not pulse.turns(101.0)

@@ -15,8 +15,7 @@ from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.leader.gates import Turn
-from ctl.controller.leader.valve import Valve
+from ctl.controller.leader.gate import ManualGate, Turn
 from ctl.controller.peering.gate import Peering
 from ctl.controller.peering.records import own_identity
 from ctl.controller.peering.rules import LETTERS, PeeringOptions, Rank
@@ -107,7 +106,7 @@ class Ground:
         namespaces: tuple[str, ...] | None = None,
         *,
         lease: str = "",
-        leadership: Valve | None = None,
+        leadership: ManualGate | None = None,
         **changes: Any,
     ) -> AsyncIterator[Peering]:
         given = {"clusterwide": namespaces is None, **changes}
@@ -453,7 +452,7 @@ async def test_namespaces_come_and_go(bare: Ground) -> None:
 
 async def test_only_the_leader_announces_itself_and_tidies_up(ground: Ground) -> None:
     await ground.write({"dead": record(5, ago=100)})
-    leadership = Valve()
+    leadership = ManualGate()
     async with ground.taking_part("a", lease="ns/x", leadership=leadership) as peering:
         await opened(peering)
         await asyncio.sleep(200)
@@ -477,7 +476,7 @@ async def test_only_the_leader_announces_itself_and_tidies_up(ground: Ground) ->
 
 async def test_a_successor_does_not_wait_for_the_record_of_a_killed_leader(ground: Ground) -> None:
     await ground.write({"killed": record(0, 3600, lease="ns/x"), "foreign": record(-5, 3600, lease="ns/y")})
-    leadership = Valve()
+    leadership = ManualGate()
     async with ground.taking_part("b", lease="ns/x", leadership=leadership) as peering:
         await opened(peering)
         await asyncio.sleep(5)

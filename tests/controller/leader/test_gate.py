@@ -1,7 +1,6 @@
 import pytest
 
-from ctl.controller.leader.gates import AlwaysOpen, Turn
-from ctl.controller.leader.valve import Valve
+from ctl.controller.leader.gate import AlwaysOpen, ManualGate, Turn
 
 pytestmark = pytest.mark.virtual_time
 
@@ -14,7 +13,7 @@ async def test_a_gate_that_is_always_open() -> None:
 
 
 async def test_a_valve_tells_its_changes_once_each() -> None:
-    valve, told = Valve(), list[Turn]()
+    valve, told = ManualGate(), list[Turn]()
     end = valve.subscribe(told.append)
     valve.close()
     valve.open()
@@ -29,7 +28,7 @@ async def test_a_valve_tells_its_changes_once_each() -> None:
 
 
 async def test_a_subscriber_that_fails_keeps_nobody_else_from_being_told(caplog: pytest.LogCaptureFixture) -> None:
-    gate, told = Valve(), list[Turn]()
+    gate, told = ManualGate(), list[Turn]()
 
     def fail(turn: Turn) -> None:
         raise RuntimeError(turn)
