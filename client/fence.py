@@ -1,4 +1,4 @@
-"""A fence stands between a process and the objects that only a leader may write."""
+"""A fence limits writes in time: only the holder of the lease may write."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,11 +21,11 @@ class NotLeading(RequestError):
 
 
 class Fence(Protocol):
-    """What a client asks before each write, and tells after it. All of it may be called from any thread, and at any time."""
+    """Limits the writes of a client. All of it may be called from any thread, at any time."""
 
     @property
     def term(self) -> int:
-        """Another number for each time that the right to write was won. A write belongs to the term in which it began."""
+        """A number that changes each time the lease is won. A write belongs to the term in which it began."""
 
     def left(self) -> float | None:
         """For how many seconds writes may still be made, by the clock as it is now; 0 or less: not at all; None: without an end.
@@ -53,7 +53,7 @@ class Crossing:
         return left if left is None else max(0.0, left)
 
     def check(self) -> None:
-        """Raise NotLeading when it may not go on. Asked last when the first byte is about to leave."""
+        """Raise NotLeading when the write may not go on. Called last before the first byte leaves."""
         if self.left() == 0.0:
             raise NotLeading(
                 f"{self._what}: this process does not hold the lease, so the write was not sent. It is done by whoever leads."
@@ -61,7 +61,7 @@ class Crossing:
 
     @asynccontextmanager
     async def bounded(self) -> AsyncIterator[None]:
-        """End what is inside when the lease ends without having been renewed. Raises NotLeading then."""
+        """Limit the body of the context to the lease, as it is renewed. Raises NotLeading at its end."""
         self.check()
         loop = asyncio.get_running_loop()
         timer: asyncio.TimerHandle | None = None
@@ -74,7 +74,7 @@ class Crossing:
                     if left == 0.0:
                         guard.reschedule(loop.time())
                     elif left is not None:
-                        # Not sooner than clocks can tell: what is left may be less than their resolution.
+                        # The rest may be less than the resolution of the clock.
                         timer = loop.call_later(max(left, 0.001), look)
 
                 look()

@@ -1,4 +1,4 @@
-"""A list of objects is taken apart without decoding the objects."""
+"""A page of a list is split into its objects, which are not decoded."""
 
 from dataclasses import dataclass, replace
 
@@ -18,11 +18,11 @@ class ListOptions:
     limit: int | None = None
     continue_token: str | None = None
     resource_version: str | None = None
-    """With "0" any cached state will do; with a version, that one or newer; without, the most recent."""
+    """"0": any cached state; a version: that one or a newer one; None: the most recent."""
     resource_version_match: str | None = None
     shard_selector: str | None = None
     accept: str | None = None
-    """The media type to ask for, where it is not plain JSON; see `calls.WITHOUT_MANAGED_FIELDS`."""
+    """The media type to ask for, where it is not plain JSON; see `wire.request.WITHOUT_MANAGED_FIELDS`."""
 
     def params(self) -> dict[str, str | int | bool | None]:
         """The parameters of the URL."""
@@ -82,9 +82,9 @@ _decode_item = msgspec.json.Decoder(_Item).decode
 
 
 def decode_page(body: bytes, what: str) -> ListPage:
-    """Take a page apart. Raises StreamBroken, naming `what` was listed, when the body is no list of objects.
+    """Split a page. Raises StreamBroken, which names `what` was listed, when the body is no list of objects.
 
-    An empty list says that nothing is there any more, so what only looks like one (a Status, a table, `{}`) is none.
+    An empty list means that all objects are gone, so a body that only looks like one (a Status, a table, `{}`) is refused.
     """
     try:
         try:

@@ -1,4 +1,4 @@
-"""An object as the wire gave it: raw JSON bytes, the few fields that everybody needs, the rest decoded on demand."""
+"""An object as it came over the wire: raw JSON, the few fields that all callers need, the rest decoded on demand."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Identity(msgspec.Struct, gc=False, rename="camel"):
-    """What of the metadata says which object, and which version of it, this is."""
+    """The metadata that identify an object and its version."""
 
     name: str = ""
     namespace: str | None = None
@@ -46,7 +46,7 @@ class Identity(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Identified(msgspec.Struct, gc=False):
-    """An object of which nothing else is decoded."""
+    """An object of which only the identity is decoded."""
 
     metadata: Identity
 
@@ -100,7 +100,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
     resource_version: str
 
     def __repr__(self) -> str:
-        # Not what it holds: it may be a secret.
+        # The JSON may be that of a Secret.
         return f"Object({str(self.key)!r}, uid={self.uid!r}, resource_version={self.resource_version!r})"
 
     @classmethod
@@ -125,7 +125,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def identity(self) -> str:
-        """The uid, or, for the few that have none (some aggregated APIs, simple servers), what only this object is at any time."""
+        """The uid; for objects without one (of some aggregated APIs and simple servers) kind, name and creation time."""
         return self.uid or self._place()
 
     def _place(self) -> str:
@@ -158,11 +158,11 @@ class Object(msgspec.Struct, frozen=True, gc=False):
 
 
 BOOKKEEPING = frozenset({"resourceVersion", "generation", "managedFields"})
-"""What of the metadata the server changes by itself when anything else changes."""
+"""Metadata that the server changes by itself whenever anything else changes."""
 
 
 def without_bookkeeping(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A body as far as somebody has written it, to compare two versions by. Shares everything else with the body."""
+    """A body without the metadata that the server keeps by itself, to compare two versions. Shares all other values with the body."""
     return {**body, "metadata": {key: value for key, value in body["metadata"].items() if key not in BOOKKEEPING}}
 
 

@@ -47,7 +47,7 @@ class Client:
     """
 
     fence: Fence | None
-    """What stands before the writes; may be set and taken away at any time, for writes that begin after that."""
+    """Limits writes to a lease; may be set and removed at any time, for writes that begin afterwards."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Client:
         await self._sender.close()
 
     async def room(self, seconds: float) -> None:
-        """Wait while more requests are on their way than keep the connections busy (four for each), at most so many seconds."""
+        """Wait, at most so many seconds, while more requests are in flight than keep the connections busy (four for each)."""
         await self._sender.in_flight.room(seconds)
 
     def when_back(
         self, error: BaseException, callback: Callable[[], None], trial: str | None = None
     ) -> Callable[[], None]:
-        """Have a callback called once when an outage that this error belongs to is over: the server answers, and lets us in.
+        """Call back once when the outage that this error belongs to is over: the server answers, and accepts the credentials.
 
         An error that concerns one request only, such as a refusal, belongs to none, and nothing is called. While somebody waits so,
         `GET /readyz` is asked once in one to two seconds, for all of them together; the calls are spread over a second, by chance. A
@@ -160,7 +160,7 @@ class Client:
         Proxies and aggregated servers may not know field selectors: of what they list, only the object of this name and
         namespace counts.
         """
-        resource.get_object_url(namespace=namespace, name=name)  # refuses a name that can be nobody's
+        resource.get_object_url(namespace=namespace, name=name)  # refuses a name that no object can have
         only = ListOptions(field_selector=str(FieldRequirement("metadata.name", name)))
         for obj in await self.list(resource, namespace, only, retry=retry):
             if (obj.namespace, obj.name) == (namespace, name):

@@ -1,4 +1,4 @@
-"""Watch events come off a stream of lines, in batches, with their objects as raw bytes."""
+"""A watch stream is read line by line, in batches of events; their objects stay raw bytes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class WatchOptions:
     idle_timeout: float | None = None
     """How many seconds of silence are a stall; None is no limit."""
     accept: str | None = None
-    """The media type to ask for, where it is not plain JSON; see `calls.WITHOUT_MANAGED_FIELDS`."""
+    """The media type to ask for, where it is not plain JSON; see `wire.request.WITHOUT_MANAGED_FIELDS`."""
 
     def params(self) -> dict[str, str | int | bool | None]:
         """The parameters of the URL."""
@@ -62,8 +62,8 @@ class _Envelope(msgspec.Struct, gc=False):
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
-# What API servers write, byte for byte. A line that starts so needs one pass over its JSON instead of two; whatever
-# looks otherwise (other spacing, other order, more keys) goes through the envelope's decoder.
+# The beginnings of lines that API servers write. Such a line needs one pass over its JSON instead of two; any other
+# (other spacing, other order, more keys) goes through the envelope's decoder.
 _PREFIXES = {f'{{"type":"{kind}","object":'.encode(): kind for kind in ("ADDED", "MODIFIED", "DELETED")}
 _SHORTEST = min(map(len, _PREFIXES))
 _BY_LETTER = {prefix[9]: (prefix, kind) for prefix, kind in _PREFIXES.items()}
@@ -98,9 +98,9 @@ class Lines:
 
 
 def decode_event(line: bytes) -> WatchEvent:
-    """Take one line apart.
+    """Decode one line.
 
-    Raises the typed APIError of an ERROR event, and msgspec.MsgspecError for what is no watch event.
+    Raises the typed APIError of an ERROR event, and msgspec.MsgspecError for anything that is no watch event.
     """
     found = _BY_LETTER.get(line[9]) if len(line) > _SHORTEST else None
     if found is not None and line.startswith(found[0]):
@@ -136,17 +136,17 @@ def _error(raw: bytes) -> APIError:
 
 
 class Chunks(Protocol):
-    """Where the bytes of a watch come from."""
+    """A source of the bytes of a watch."""
 
     cut: bool
 
     async def chunk(self, idle_timeout: float | None) -> bytes:
-        """What has arrived; empty at the end. Raises StreamStalled after that many seconds of silence."""
+        """The bytes that have arrived; none at the end. Raises StreamStalled after that many seconds of silence."""
         ...
 
 
 class WatchStream:
-    """The events of one watch, in batches: as many as one look at the network brought, in the order of the wire.
+    """The events of one watch, in the order of the wire; a batch has the events of one read.
 
     Iteration ends when the server ends the stream or the connection breaks (`cut` tells which); a line without its end is
     dropped, the version of the last event delivered is where to go on. An ERROR event raises the typed APIError (410
@@ -165,7 +165,7 @@ class WatchStream:
         self._lines = Lines()
         self._failure: Exception | None = None
         self.nbytes = 0
-        """How much has been read."""
+        """How many bytes have been read."""
 
     @property
     def cut(self) -> bool:
@@ -174,7 +174,7 @@ class WatchStream:
 
     @property
     def unfinished(self) -> int:
-        """How many bytes have come of an event whose end has not."""
+        """How many bytes of an unfinished event have come."""
         return self._lines.unfinished
 
     def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
@@ -194,7 +194,7 @@ class WatchStream:
         raise self._failure
 
     def _give_up(self, largest: int) -> None:
-        """An event is too large: keep nothing of it; what came before it is given first."""
+        """Drop an event that is too large; the events before it are delivered first."""
         self._lines = Lines()
         if self._failure is None:
             self._failure = AnswerTooLarge(

@@ -1,4 +1,4 @@
-"""Where the server is, how it proves itself, and how we do."""
+"""The access to one server: its address, its TLS, and the credentials for it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from ...runtime.texts import redacted
 
 @dataclass(frozen=True, repr=False)
 class TLS:
-    """How the two sides prove themselves. Data is PEM text as bytes and wins over files, which are read when needed.
+    """How server and client authenticate each other. Data is PEM text as bytes and wins over files, which are read when needed.
 
     Without a CA the system's certificates are trusted. `server_name` is expected in the server's certificate instead of
     the host of the URL. With `insecure` nothing of the server is verified; a CA beside it raises ValueError, as client-go refuses it.
@@ -34,7 +34,7 @@ class TLS:
 
 @dataclass(frozen=True, repr=False)
 class Authentication:
-    """What one request carries to be let in. Equal grants are equally good or bad."""
+    """The headers and the certificate by which one request is authenticated. Equal ones are equally good or bad."""
 
     headers: tuple[tuple[str, str], ...] = ()
     certificate_data: bytes | None = None
@@ -43,17 +43,17 @@ class Authentication:
 
 
 class Credentials(Protocol):
-    """A source of grants. Called from the loop; may be shared by several clients on several loops."""
+    """A source of authentications. Called in the loop; several clients on several loops may share one."""
 
     async def authentication(self, *, period: float) -> Authentication:
-        """The grant to use now. What comes from files is re-read when it is older than `period` seconds.
+        """The authentication to use now. Files are read again after `period` seconds.
 
         Raises AccessError when there is none.
         """
         ...
 
     async def renew(self, refused: Authentication) -> Authentication:
-        """The server refused this grant: look for a better one now. An equal grant means that there is none.
+        """The server refused this authentication: look for another one now. An equal one means that there is none.
 
         Raises AccessError when the source itself fails.
         """
@@ -65,25 +65,25 @@ class Constant:
     """Credentials that never change: nothing, a token, a user with a password, impersonation."""
 
     headers: tuple[tuple[str, str], ...] = ()
-    _grant: Authentication = field(init=False, compare=False)
+    _authentication: Authentication = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the grant."""
-        object.__setattr__(self, "_grant", Authentication(self.headers))
+        """Make the authentication."""
+        object.__setattr__(self, "_authentication", Authentication(self.headers))
 
     async def authentication(self, *, period: float) -> Authentication:
-        """The same grant each time."""
-        return self._grant
+        """The same each time."""
+        return self._authentication
 
     async def renew(self, refused: Authentication) -> Authentication:
-        """The same grant: there is nothing else."""
-        return self._grant
+        """The same: there is no other."""
+        return self._authentication
 
 
 def address(server: str, tls: TLS) -> str:
     """The URL of a server, without a trailing slash; one without a scheme is https where there is anything of TLS, else http.
 
-    That is client-go's rule. Raises ValueError for what is no address.
+    That is client-go's rule. Raises ValueError if it is no address.
     """
     secure = bool(tls.insecure or tls.ca_file or tls.ca_data or tls.certificate_file or tls.certificate_data)
     parts = urlsplit(server if "://" in server else f"{'https' if secure else 'http'}://{server}")
@@ -111,7 +111,7 @@ class Access:
     session: Any = field(default=None, repr=False, compare=False)
     """A ready HTTP session to use as it is, for every channel, with whatever login it brings along."""
     loader: "AccessLoader | None" = field(default=None, init=False, repr=False, compare=False)
-    """Who read this, and can read it anew; a copy that was changed (`dataclasses.replace`) has none."""
+    """Reads the files anew that this came from; a changed copy (`dataclasses.replace`) has none."""
 
     @property
     def shown(self) -> str:
@@ -139,7 +139,7 @@ class AccessLoader(Protocol):
 
 
 class AccessSource(Protocol):
-    """Who gives the access when it can change altogether, as login handlers do."""
+    """A source of the access where all of it can change, such as login handlers."""
 
     async def access(self) -> Access:
         """The access to use now; may wait for a login. Called before each request, so it must be cheap.
@@ -149,7 +149,7 @@ class AccessSource(Protocol):
         ...
 
     async def refused(self, access: Access) -> None:
-        """The server refused this access, and its credentials know no better: have another ready at the next `access`.
+        """The server refused this access, and its credentials have no others: get another access for the next `access()`.
 
         Giving the same again is fine: the request is repeated a few times, then fails. Called once for many requests that
         were refused together.
@@ -159,14 +159,14 @@ class AccessSource(Protocol):
 
 @dataclass(frozen=True)
 class GivenAccess:
-    """The source that has one access, as it was given or as its loader has read it last."""
+    """A source of one access: the given one, or what its loader has read last."""
 
     given: Access
 
     async def access(self) -> Access:
-        """The one."""
+        """The access."""
         loader = self.given.loader
         return self.given if loader is None else loader.current
 
     async def refused(self, access: Access) -> None:
-        """There is no other; the client has asked the loader already."""
+        """Does nothing: there is no other, and the client has asked the loader already."""

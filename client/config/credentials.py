@@ -25,9 +25,9 @@ from .access import Authentication
 VERSIONS: Final = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 MODES: Final = ("Never", "IfAvailable", "Always")
 LIMIT: Final = 60.0
-"""Seconds that a plugin may take, people who answer its questions included."""
+"""Seconds that a plugin may take, answers of a person included."""
 EXCERPT: Final = 200
-"""How many characters of a plugin's words are told in an error."""
+"""How many characters of a plugin's output an error has."""
 _HIDDEN: Final = "[hidden]"
 _SETTINGS = re.compile(
     r"""(?ix) ( (?:token|secret|passw(?:or)?d|credential|key|authorization)s? ["']? \s* [:=] \s* (?:bearer|basic)? \s* ["']? | \b bearer \s+ )
@@ -37,11 +37,11 @@ _LONG = re.compile(r"[\w+/=~.-]{20,}")
 
 EXPIRY_MARGIN = timedelta(seconds=10)
 PAUSE = timedelta(seconds=1)
-"""From one attempt to the next, where the last did not help: many ask, again and again, while nothing is to be had."""
+"""The least time from a futile attempt to the next: many requests ask again and again while there are no credentials."""
 
 
 class TokenFile:
-    """A bearer token in a file that somebody rotates.
+    """A bearer token in a file, which may be rotated.
 
     Without the file the `initial` token is used, if there is one; once read, the last token is kept while the file
     cannot be read (it is being replaced, or the volume is gone for a moment): the server judges it.
@@ -81,28 +81,28 @@ class TokenFile:
 
 
 class _Shared:
-    """A grant that is costly to get: one attempt at a time, in a thread, for all who wait on all loops; they share a failure too."""
+    """Credentials that are costly to get: one attempt at a time, in a thread, for the callers on all loops; they share a failure too."""
 
     def __init__(self) -> None:
         self._executor = _OneAtATime()
         self._outcome: Authentication | AccessError | None = None
-        # When the last attempt has ended that was a second one, or came to nothing.
+        # When the last attempt ended, if it was not the first one or failed.
         self._ended: datetime | None = None
 
     async def _renew(self) -> Authentication:
-        """The grant of an attempt under way, of a new one, or, if it was made a moment ago, of the last one. Raises AccessError."""
+        """The result of the attempt under way, of a new one, or of the last one if it was a moment ago. Raises AccessError."""
         if self._ended is not None and timedelta() <= clock.now() - self._ended < PAUSE:
             outcome = self._outcome
         else:
             outcome = await asyncio.get_running_loop().run_in_executor(self._executor, self._attempt, self._outcome)
         if not isinstance(outcome, Authentication):
-            # A copy: many raise it at once.
+            # A copy: many callers raise it at once.
             raise AccessError(str(outcome)) from outcome
         return outcome
 
     def _attempt(self, before: Authentication | AccessError | None) -> Authentication | AccessError:
         if self._outcome is not None and self._outcome is not before:
-            return self._outcome  # somebody was faster
+            return self._outcome  # another thread was faster
         try:
             outcome: Authentication | AccessError = self._get()
         except AccessError as error:
@@ -118,7 +118,7 @@ class _Shared:
 
 
 class _OneAtATime(concurrent.futures.Executor):
-    """Whoever comes while a call is under way gets what that one gives. No thread of it keeps the process from its end."""
+    """Calls that come while one is under way share its result. Its thread does not keep the process alive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ class _OneAtATime(concurrent.futures.Executor):
         with self._lock:
             if self._flight is None or self._flight.done():
                 self._flight = concurrent.futures.Future()
-                # What is under way is not cancelled by one of those who wait for it.
+                # One caller that is cancelled does not cancel the call for the others.
                 self._flight.set_running_or_notify_cancel()
                 work = functools.partial(self._fly, self._flight, functools.partial(fn, *args, **kwargs))
                 threading.Thread(target=work, name="credentials", daemon=True).start()
@@ -177,10 +177,10 @@ class Plugin:
         return cls(command, version, tuple(args), _variables(spec.get("env"), where), mode, hint)
 
     def run(self, limit: float, known: Sequence[str] = ()) -> Mapping[str, Any]:
-        """Run the program, and give the `status` that it prints.
+        """Run the program; returns the `status` that it prints.
 
-        It gets nothing to read unless it may ask people and there is a terminal. After `limit` seconds it is killed, with all that it
-        has started. Raises ValueError and OSError, in words that hold none of its secrets; `known` are such.
+        Its standard input is empty unless it may ask questions and there is a terminal. After `limit` seconds it is killed together with
+        its children. Raises ValueError and OSError, whose messages have none of its secrets; `known` are some of them.
         """
         is_interactive = self._is_interactive()
         info = {
@@ -194,7 +194,7 @@ class Plugin:
             stdin=None if is_interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=None if is_interactive else subprocess.PIPE,
-            # Who asks people stays in the foreground of their terminal.
+            # A program that asks questions stays in the foreground of the terminal.
             start_new_session=not is_interactive,
         )
         try:
@@ -237,8 +237,8 @@ class Plugin:
 class ExecPlugin(_Shared):
     """Credentials from a program, as the `exec` stanza of a kubeconfig says (client.authentication.k8s.io).
 
-    The program runs when there is no grant, when the grant expires, and when the server refuses it; once at a time, and not
-    more often than once a second where that does not help. After `limit` seconds it is killed.
+    The program runs at first, when its credentials expire, and when the server refuses them; once at a time, and at most
+    once a second where that does not help. After `limit` seconds it is killed.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class ExecPlugin(_Shared):
         self._known: tuple[str, ...] = ()
 
     async def authentication(self, *, period: float) -> Authentication:
-        """The grant that the program gave, until it expires. Raises AccessError when the program fails."""
+        """The credentials that the program gave, until they expire. Raises AccessError when the program fails."""
         outcome, expires = self._outcome, self._expires
         if isinstance(outcome, Authentication) and (expires is None or clock.now() < expires - EXPIRY_MARGIN):
             return outcome
@@ -267,7 +267,7 @@ class ExecPlugin(_Shared):
         plugin = self._plugin
         try:
             grant, self._expires = self._interpret(plugin.run(self._limit, self._known))
-        except Exception as error:  # whatever it is, it is one thing to the user: no credentials
+        except Exception as error:  # any failure means the same to the user: no credentials
             found = error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
             raise AccessError(
                 f"The exec plugin {plugin.command!r} of {self._origin} gave no credentials: {found}. "
@@ -328,7 +328,7 @@ class AuthProvider(_Shared):
             )
             asyncio.run(loader.load_and_set(configuration))
             token = configuration.api_key["BearerToken"]
-        except Exception as error:  # the provider libraries raise anything; to the user it is one thing: no credentials
+        except Exception as error:  # the provider libraries raise anything; it all means: no credentials
             raise AccessError(
                 f"The auth-provider of {self._origin} gave no token: {type(error).__name__}: {excerpt(str(error))}. "
                 "Log in again with its own tool."
@@ -353,7 +353,7 @@ def _is_older(moment: float | None, period: float) -> bool:
 
 
 def excerpt(text: str, known: Iterable[str] = ()) -> str:
-    """The last words of a program, in one line, without `known` secrets and what looks like one."""
+    """The end of a program's output, in one line, without `known` secrets and anything that looks like one."""
     text = " ".join(text.split())
     for secret in known:
         if len(secret) > 3:
@@ -364,7 +364,7 @@ def excerpt(text: str, known: Iterable[str] = ()) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes], *, group: bool) -> None:
-    """End a program that goes on, and in a group of its own also what it has started."""
+    """Kill a program; if it has a process group of its own, its children too."""
     if group and sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

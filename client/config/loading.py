@@ -1,4 +1,4 @@
-"""The way to the server is found in kubeconfig files or in the pod."""
+"""Finds the access to a server: in kubeconfig files, or in the pod."""
 
 import logging
 import os
@@ -23,14 +23,14 @@ _REFRESHING_PROVIDERS = frozenset({"oidc", "gcp"})
 
 
 def load_access(kubeconfig: str | Path | None = None, context: str | None = None) -> Access:
-    """Find the way to the server, in controller-runtime's order.
+    """Find the access, in controller-runtime's order.
 
     A given `kubeconfig` (one file, or several as in $KUBECONFIG), else $KUBECONFIG, else the service account of the pod
     unless a context is asked for, else `~/.kube/config`. Nothing is sent; exec plugins do not run yet. Reads small files
     on the caller's thread. Raises AccessError with one sentence on what is missing or broken.
 
-    When the server refuses the credentials or cannot be reached, clients look whether the kubeconfig has been written anew since,
-    and go on by what the same context says then.
+    When the server refuses the credentials or cannot be reached, clients read a kubeconfig that was written anew since, and use the
+    same context of it.
     """
     listed = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG", "")
     if listed.strip(os.pathsep + " "):
@@ -82,7 +82,7 @@ def incluster_access(account: Path = ACCOUNT) -> Access:
 
 
 def _existing(listed: str, source: str) -> list[Path]:
-    # What stands in them is relative to their folders, wherever the process goes.
+    # Paths in them are relative to their folders, whatever the working directory becomes.
     paths = [Path(part).expanduser().absolute() for part in listed.split(os.pathsep) if part]
     existing = [path for path in paths if path.exists()]
     if not existing:
@@ -114,7 +114,7 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 class _Kubeconfig:
-    """The loader of an access: files, and the context that was the current one, or was asked for, at the beginning."""
+    """The loader of an access from files; the context is the one asked for, or the current one at the beginning."""
 
     def __init__(self, paths: list[Path], context: str | None) -> None:
         self._paths = paths
@@ -169,7 +169,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def _credentials(selection: Selection, paths: list[Path]) -> Credentials:
-    """What client-go would send: a token (file first) or a user with a password, else what a plugin gives."""
+    """The credentials that client-go would send: a token (file first), a user with a password, or those of a plugin."""
     user, origin = selection.user, f"the {selection.origin}"
     if user.token_file is not None:
         return TokenFile(user.token_file, initial=user.token, headers=user.impersonation)

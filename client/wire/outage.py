@@ -1,4 +1,4 @@
-"""Find out when a server that failed everybody is back, once for all who wait for it."""
+"""Detects the end of an outage of the server, once for all requests and watches that wait for it."""
 
 import asyncio
 import math
@@ -10,53 +10,52 @@ from ...runtime.backoff import Backoff
 from ..errors import APIError, LostAnswer, RequestError, StreamBroken, StreamStalled
 
 READY: Final = "/readyz"
-"""What is asked whether the server answers."""
+"""The path that a probe reads."""
 FIRST_PROBE: Final = 0.5
-"""The first probe is sent within so many seconds, by chance: before the first back-off of anybody has ended."""
+"""The first probe is sent within so many seconds, at random: before the first back-off of any watch ends."""
 PROBE_PERIOD: Final = 1.0
-"""From one probe to the next it is so many seconds, and up to as many again, by chance."""
+"""Seconds from one probe to the next; up to as many are added at random."""
 PROBE_TIMEOUT: Final = 2.0
 """How long a probe may take."""
 SPREAD: Final = Backoff(initial=1.0, factor=2.0, cap=30.0, jitter=0.0, reset_after=20.0)
-"""Over how many seconds those who wait are spread at a return, by chance: more for a server that comes and goes within seconds."""
+"""Over how many seconds the waiting are woken, at random: more for a server that comes and goes within seconds."""
 SLOW: Final = 2.5
-"""After so many seconds without a connection, or without the answer to a read, it is looked whether there is an outage."""
+"""After so many seconds without a connection, or without the response to a read, an outage is looked for."""
 LOOK_AGAIN: Final = 10.0
-"""And again after so many seconds more, each time."""
+"""Seconds until it is looked for again."""
 
 
 class OpenStream(Protocol):
-    """An answer that goes on and on."""
+    """A response that does not end by itself."""
 
     heard: float
-    """When something has last come, in the loop's time."""
+    """When the last bytes came, in the loop's time."""
 
     def cut_off(self) -> None:
-        """Take the connection for broken."""
+        """End it as a broken connection does."""
 
 
 class Outage:
-    """Wakes those who sleep after an error that is everybody's: no connection, refused credentials, a server that fails whatever is asked.
+    """Wakes the callers that sleep after an error of the server as a whole: no connection, refused credentials, 5xx.
 
-    While somebody waits a probe is sent now and then, one for all of them. A return is noticed only by who has seen the server fail: a
-    probe that succeeds at once shows that an error was one resource's own, which keeps its own pace. A server that is ready, and fails for
-    two resources or more, is asked for one of these as well: it may be its storage, or a proxy before it, that is away.
-    What a server has swallowed is given up at its return: reads without an answer, streams that have been silent since.
-    Belongs to the loop of its client.
+    While a caller waits, probes are sent, one at a time for all callers. An outage has been seen when a probe has failed: if the first probe
+    succeeds, the error was that of one resource, which keeps its own pace. If the server is ready but fails for two resources or more, one of
+    these is read as well: its storage, or a proxy before it, may be away. At the end of an outage, requests that the server may have
+    swallowed are given up: reads without a response, and streams that have been silent since. Belongs to the loop of its client.
     """
 
     def __init__(self, probe: Callable[[str], Awaitable[None]]) -> None:
-        """`probe` reads a path, and raises whatever shows that the server does not answer."""
+        """`probe` reads a path; it raises an error if the server does not answer."""
         self.lasts = False
-        """Whether a probe has failed, and nothing has been answered since."""
+        """Whether a probe has failed, and no request was answered since."""
         self.over_at = -math.inf
         """When the last outage was over, in the loop's time."""
         self.streams: set[OpenStream] = set()
         """The streams that are open now."""
         self._probe = probe
-        # What to call, and what to read in the place of the request that failed.
+        # The callback, and the path to read in the place of the request that failed.
         self._waiting: dict[object, tuple[Callable[[], None], str | None]] = {}
-        # When the probe was begun that failed first; and whether reads have failed of a server that was ready.
+        # When the first probe that failed was begun; and whether reads have failed while the server was ready.
         self._since = -math.inf
         self._serves_nothing = False
         # When two resources or more have last waited at once.
@@ -69,9 +68,9 @@ class Outage:
     def when_over(
         self, error: BaseException | None, callback: Callable[[], None], trial: str | None = None
     ) -> Callable[[], None]:
-        """Have a callback called once, when an outage that this error belongs to is over; call what is given back to wait no longer.
+        """Call back once, when the outage that this error belongs to is over; returns a function that cancels this.
 
-        For an error that concerns one request only nothing is called. None stands for a request that has no answer yet. `trial` is the
+        Nothing is called for an error that concerns one request only. None stands for a request without a response yet. `trial` is the
         path of a cheap read that fails as long as the request does.
         """
         if self._closed or (error is not None and not _concerns_all(error)):
@@ -85,7 +84,7 @@ class Outage:
         return lambda: self._forget(ticket)
 
     def interrupt(self, limit: asyncio.Timeout) -> Callable[[], None]:
-        """Let a timeout expire at the end of an outage that it waits through; call what is given back, inside of it, to have that no more."""
+        """Let a timeout expire at the end of an outage; returns a function that cancels this, to be called inside of the timeout."""
         return _Interruption(self, limit).stop
 
     async def sleep(self, seconds: float, error: BaseException | None) -> None:
@@ -104,11 +103,11 @@ class Outage:
             forget()
 
     def is_over_since(self, began: float | None) -> bool:
-        """Whether an outage has ended after that moment: what was begun before it, and has failed, deserves another attempt."""
+        """Whether an outage has ended after that moment: a request that was begun before, and failed, deserves another attempt."""
         return began is not None and began < self.over_at
 
     def end(self) -> None:
-        """The server has answered: wake everybody, not all at once."""
+        """The server has answered: wake all callers, spread over some seconds."""
         self.lasts = self._serves_nothing = False
         self._several_at = -math.inf
         self._rest()
@@ -122,7 +121,7 @@ class Outage:
         self._since = -math.inf
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Wake no callers any more."""
         self._closed = True
         self._waiting.clear()
         self._rest()
@@ -148,7 +147,7 @@ class Outage:
             task.cancel()
 
     async def _look_out(self) -> None:
-        """Until the server answers. (Whoever is alone in waiting ends this by each attempt of its own, and begins it anew.)"""
+        """Probe until the server answers. (A caller that waits alone cancels this by each attempt of its own, and begins it anew.)"""
         time = asyncio.get_running_loop().time
         await asyncio.sleep(FIRST_PROBE * random.random())
         while True:
@@ -167,7 +166,7 @@ class Outage:
             self.end()
 
     def _trials(self, now: float) -> list[str]:
-        """What to read of a server that is ready: nothing if one resource fails alone, unless it is the last one of several."""
+        """Paths to read of a ready server: none if one resource fails alone, unless it is the last of several."""
         trials = {trial for _, trial in self._waiting.values() if trial is not None}
         if len(trials) > 1:
             self._several_at = now
@@ -176,13 +175,13 @@ class Outage:
     async def _is_answered(self, path: str) -> bool:
         try:
             await self._probe(path)
-        except Exception:  # whatever it is, a login handler's own error included: there is no answer
+        except Exception:  # any error, also that of a login handler, means: no answer
             return False
         return True
 
 
 class _Interruption:
-    """Looks whether there is an outage, now and then until it is stopped, and ends a timeout with it."""
+    """Looks for an outage now and then until it is stopped; at the end of one, it lets the timeout expire."""
 
     __slots__ = ("_forget", "_limit", "_outage", "_timer")
 
@@ -207,7 +206,7 @@ class _Interruption:
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Does nothing."""
 
 
 def _concerns_all(error: BaseException) -> bool:

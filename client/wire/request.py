@@ -9,12 +9,12 @@ import msgspec
 
 JSON = "application/json"
 WITHOUT_MANAGED_FIELDS = f"{JSON};drop=metadata.managedFields,{JSON}"
-"""Ask a server to leave `metadata.managedFields` out. One that knows no such parameter (1.37 is one) answers in full; a strict one takes
-the second type."""
+"""Asks a server to leave `metadata.managedFields` out. Servers that do not know the parameter (such as 1.37) answer in full; strict
+ones take the second type."""
 
 
 _QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
-"""Groups of which every POST is a question."""
+"""API groups whose objects are never stored: reviews of access and tokens."""
 
 
 class PatchKind(Enum):
@@ -85,15 +85,15 @@ def query(path: str, params: Mapping[str, str | int | bool | None]) -> str:
 
 
 def accepting(media_type: str | None) -> dict[str, str]:
-    """The header that asks for a media type; none is the server's own choice, which is JSON."""
+    """The header that asks for a media type; without one the server chooses JSON."""
     return {} if media_type is None else {"Accept": media_type}
 
 
 def encode(body: object) -> bytes:
     """JSON of a body made of mappings, sequences and scalars, whatever their classes.
 
-    What msgspec knows beside these (dates, dataclasses, sets, enumerations) is written as it does. Raises TypeError for others, and
-    UnicodeEncodeError for text that is none.
+    Dates, dataclasses, sets and enumerations are written as msgspec writes them. Raises TypeError for other values, and
+    UnicodeEncodeError for lone surrogates.
     """
     return msgspec.json.encode(body, enc_hook=_plain)
 
@@ -119,7 +119,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return int(value) if isinstance(value, int) else float(value)
     if type(value) in {list, tuple, frozenset, bool, type(None)}:
-        # These need no help where a value stands.
+        # As values these never come here: one of them is a key.
         raise TypeError(f"A body for the API must have text as the keys of its mappings; found {value!r}.")
     if isinstance(value, Mapping):
         return dict(value)

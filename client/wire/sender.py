@@ -17,11 +17,11 @@ from .retries import Attempts, Logins, RetryPolicy, refusal
 from .transport import Stream, Transport
 
 PER_CONNECTION = 4
-"""How many requests for each connection are enough to keep it busy."""
+"""How many requests per connection keep it busy."""
 
 
 class InFlight:
-    """The requests of one client that are on their way or wait for a connection. Belongs to one loop."""
+    """Counts the requests of one client that were sent or wait for a connection. Belongs to one loop."""
 
     __slots__ = ("_count", "_most", "_room")
 
@@ -32,13 +32,13 @@ class InFlight:
         self._room.set()
 
     def enter(self) -> None:
-        """One more; each has to `leave`."""
+        """Count a request; it has to `leave`."""
         self._count += 1
         if self._count > self._most:
             self._room.clear()
 
     def leave(self) -> None:
-        """One less."""
+        """Count the end of a request."""
         self._count -= 1
         if self._count <= self._most and not self._room.is_set():
             self._room.set()
