@@ -1,7 +1,7 @@
 """What is wanted of an object, or was sent to it, is compared with what is there.
 
-What is missing becomes a merge patch, empty when nothing is missing. Pure functions of decoded bodies. A wish names the fields that it is
-about; all others are left to their owners.
+What is missing becomes a merge patch, empty when nothing is missing. Pure functions of decoded bodies. A wanted body names the fields that it
+is about; all others are left to their owners.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from .conditions import timeless
 Body = Mapping[str, Any]
 
 REMEMBERED = 100_000
-"""For how many objects it is remembered what the server made of a wish; the least recently used are forgotten first."""
+"""For how many objects the server's form of a wanted state is remembered; the least recently used go first."""
 
 _SERVERS = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"}
 )
-"""What of the metadata is the server's to say: a wish for it is none."""
+"""The fields of the metadata that the server alone sets: they are not compared."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -79,7 +79,7 @@ def joins_lists(patch: Body) -> bool:
 
 
 def lost(answer: Any, patch: Any, path: str = "") -> list[str]:
-    """The paths of what a merge patch asked for and the answer to it does not have: what the server's schema prunes."""
+    """The paths that a merge patch sets and the answer to it lacks: the schema prunes them."""
     if isinstance(patch, list) and isinstance(answer, list) and len(patch) == len(answer):
         pairs = zip(answer, patch, strict=True)
         return list(dict.fromkeys(name for one, other in pairs for name in lost(one, other, f"{path}[]")))
@@ -98,10 +98,10 @@ def lost(answer: Any, patch: Any, path: str = "") -> list[str]:
 
 
 class Remembered:
-    """What the server made of wishes, so that one which it will never take to the letter is not sent again and again.
+    """The server's forms of wanted states, so that a wish which the server never stores literally is not sent again and again.
 
-    Servers add defaults, write quantities in another way, and prune what a schema does not know: such an object never equals the
-    wish. A wish is known when the same was answered before and what it is about is still as that answer had it.
+    Servers add defaults, normalise quantities, and prune fields that are not in the schema: such an object never equals the wish. A wish is
+    known when the server has answered it before, and the fields that it is about still have the values of that answer.
     """
 
     def __init__(self, limit: int = REMEMBERED) -> None:
@@ -109,7 +109,7 @@ class Remembered:
         self._known: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def note(self, place: Hashable, patch: Body, answer: Body) -> None:
-        """Remember what a wish lacks still after the server has answered it; nothing is kept for a wish that came true."""
+        """Remember the patch that a wish still needs after the server's answer; nothing is kept if there is none."""
         self._known.pop(place, None)
         if patch:
             self._known[place] = _digest(patch, answer)
@@ -157,7 +157,7 @@ class Sent(NamedTuple):
 
 
 def explains(sent: Sent, before: Object, after: Object) -> bool:
-    """Whether everything that is new in an answer was sent, so that nobody else has a part in it."""
+    """Whether everything that is new in an answer was sent, so that no other write has a part in it."""
     old, new = without_bookkeeping(before.body()), without_bookkeeping(after.body())
     if isinstance(sent.content, Mapping):
         return _explains(sent.content, old, new, whole=sent.whole)
@@ -168,7 +168,7 @@ def explains(sent: Sent, before: Object, after: Object) -> bool:
 
 
 def _explains(sent: Any, old: Any, new: Any, *, whole: bool) -> bool:
-    """Whether what is different was sent so. What the server adds to that (defaults) was there before, or is a difference."""
+    """Whether each difference was sent. What the server adds to that (defaults) was there before, or is a difference."""
     if old == new:
         return True
     if isinstance(sent, Mapping) and (new is None or isinstance(new, Mapping)):

@@ -6,10 +6,9 @@ refuses the write for another reason than the version, as admission webhooks do 
 
 Readers of the informers see the answer of a write when the write returns, and its echo on the watch triggers nothing. That the answer
 has a version does not make the version the write's own: a write that changes nothing is answered with the object as it is, and the
-version may be somebody else's, who has not been heard of yet. An author's answer is an echo only if all that is new in it was
-sent, and if it is new: what was shown already, by a read or by another controller's answer, is not the author's. A doubt costs an
-attempt that finds nothing to do; an echo that is none would hide a change for ever. Handlers have no author: they compare each answer
-with what they have handled.
+version may be that of another write, which the watch has yet to tell of. An author's answer is an echo only if everything that is new in it
+was sent, and if readers did not see its version before. A false "no echo" costs an attempt that finds nothing to do; a false echo
+would hide a change for ever. Handlers have no author: they compare each answer with what they have handled.
 """
 
 import asyncio
@@ -278,7 +277,7 @@ class GuardedWrites:
         with ExitStack() as stack:
             for informer in self._informers:
                 stack.enter_context(informer.writing(key))
-            # As everybody knows it: of what the watch tells from now on, nobody hears before the end.
+            # What readers saw before: deltas of the object are held back from now on.
             known = [informer.store.get(key) for informer in self._informers] if self._author is not None else ()
             answer = await request
             if isinstance(answer, Object):

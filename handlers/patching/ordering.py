@@ -1,7 +1,7 @@
-"""Order what a patch wants into requests so that a crash between any two of them repeats work rather than loses it.
+"""A patch is arranged into requests so that a crash between any two of them repeats work rather than loses it.
 
-What says that something was done, records and baselines, is never on the object before what was done; and records are
-never removed before the baseline that takes their place is there, or what was stored as done would be done again.
+Records and baselines say what was done: they are never on the object before the results of it. Records are not removed before the baseline
+that takes their place is there; otherwise finished handlers would be called again.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ _ORDERS = (
     (MAIN, STATUS, MAIN),
     (STATUS, MAIN, STATUS, MAIN),
 )
-"""In which order the endpoints are written to: the first of these that keeps the promises is taken."""
+"""The orders of requests: the first one that fits is taken."""
 
 
 class EndpointPatch(msgspec.Struct):
@@ -33,7 +33,7 @@ class EndpointPatch(msgspec.Struct):
 
 
 class Parts(msgspec.Struct):
-    """A patch in three: what handlers want (`rest`), and of what we remember what is put on the object and what goes."""
+    """A patch in three: what handlers want (`rest`), and of the records and baselines those to write (`kept`) and those to remove (`gone`)."""
 
     rest: dict[str, Any] = msgspec.field(default_factory=dict)
     kept: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -41,7 +41,7 @@ class Parts(msgspec.Struct):
 
 
 def part(patch: Mapping[str, Any], annotations: Collection[str], fields: Iterable[FieldPath]) -> Parts:
-    """Take a merge patch apart: these annotations, and what is at these fields, is what we remember.
+    """Take a merge patch apart: these annotations, and the values at these fields, are records and baselines.
 
     A mapping at a field is one of records by id, each of which comes or goes by itself. The patch is not changed.
     """

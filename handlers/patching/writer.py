@@ -32,7 +32,7 @@ from .ordering import MAIN, STATUS, EndpointPatch, Parts, arrange, part
 Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 READ_SECONDS = 5.0
-"""How long the next handler waits for the object to be read."""
+"""Seconds that the next handler waits for the object to be read."""
 
 
 class CachedObject(msgspec.Struct):
@@ -170,7 +170,7 @@ class Writer:
     async def newest(self, base: Object) -> Object | None:
         """The object as it is now, for handlers to see; None: it vanished.
 
-        It is read once, for READ_SECONDS at most. Where that fails it is as the cache has it, for a reader has to go on.
+        It is read once, for READ_SECONDS at most. If that fails, the cached version is given: the round has to go on.
         """
         try:
             async with asyncio.timeout(READ_SECONDS):
@@ -185,7 +185,7 @@ class Writer:
         latest = self.cached.latest()
         if latest is None or latest.uid != base.uid:
             return found
-        # As the cache keeps it, if it is the same: without what nobody needs.
+        # If it is the same version, as the cache keeps it: transformed.
         is_shown = latest.resource_version == found.resource_version
         return latest if is_shown or is_older(found, latest) else found
 
