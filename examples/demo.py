@@ -1,4 +1,4 @@
-"""Show, step by step, what a new user would see: an API server, an operator, an object's life. Run by `make demo`.
+"""Shows, step by step, what a new user sees: an API server, an operator, an object's life. Run by `make demo`.
 
 Ends with exit code 0 when everything went as it should, else with 1 and a sentence on what was missing.
 """

@@ -36,7 +36,7 @@ async def child_fn(type, name, logger, **_):
 
 @ctl.on.update("kopfexamples", field="metadata.labels")
 async def relabel_fn(status, memo, namespace, old, new, logger, **_):
-    old, new = old or {}, new or {}  # None: without any label
+    old, new = old or {}, new or {}  # None: no labels
     changes = {key: new.get(key) for key in {**old, **new} if old.get(key) != new.get(key)}
     patch = {"metadata": {"labels": changes}}
     children = status.get("create_fn", {}).get("children", [])

@@ -7,7 +7,7 @@ import ctl
 def login_from_environment(logger, **_):
     server = os.environ.get("EXAMPLE_SERVER")
     if server is None:
-        return None  # this handler has nothing; the next one is asked
+        return None  # no credentials; the next handler is called
     logger.info("credentials from the environment, for %s", server)
     return ctl.ConnectionInfo(
         server=server,

@@ -17,7 +17,7 @@ async def follow(informer, queue):
 async def work(client, informer, queue):
     while key := await queue.get():
         try:
-            if obj := informer.store.get(key):  # our own writes are seen here at once
+            if obj := informer.store.get(key):  # includes our own writes at once
                 count = str(len(obj.body().get("data") or {}))
                 if (obj.metadata().annotations or {}).get(NOTE) != count:
                     patch = {"metadata": {"uid": obj.uid, "annotations": {NOTE: count}}}

@@ -16,7 +16,7 @@ async def reconcile(key, context):
     if spec.get("replicas", 1) > 100:
         text = f"at most 100 replicas can be served; found {spec['replicas']}"
         await context.set_status(None, ctl.Condition("Ready", False, "TooMany", text))
-        raise ctl.TerminalError(text)  # nothing changes by trying again
+        raise ctl.TerminalError(text)  # a retry would not help
 
     wanted = {ctl.ownership.child_name(key.name, str(number)) for number in range(spec.get("replicas", 1))}
     for child in context.owned("configmaps"):
@@ -25,11 +25,11 @@ async def reconcile(key, context):
             context.info(reason="Deleted", message=f"{child.name} is one too many")
     for name in sorted(wanted):
         child = context.own({"metadata": {"name": name}, "data": spec.get("data", {})})
-        written = await context.ensure("configmaps", child)  # nothing is sent for what is so already
+        written = await context.ensure("configmaps", child)  # sends nothing if nothing differs
         if written.change is ctl.Change.CREATED:
             context.info(reason="Created", message=f"{name} was missing")
 
-    there = len(context.owned("configmaps"))  # own writes are seen at once
+    there = len(context.owned("configmaps"))  # includes our own writes at once
     ready = ctl.Condition("Ready", there == len(wanted), "AllThere", f"{there} of {len(wanted)} are there")
     await context.set_status({"replicas": there}, ready)
     print(f"{key}: {there} replicas; because of {context.trigger.name} {context.trigger.change}")
