@@ -34,8 +34,8 @@ LISTED = 100
 _TROUBLE = {Phase.BACKING_OFF, Phase.PARKED}
 
 
-class Audience(Protocol):
-    """Who is told what became of the cache. Both are called between two turns of the loop, with the cache up to date."""
+class ChangeListener(Protocol):
+    """Receives the changes of the cache (an informer does), without any `await` since they were made."""
 
     def changed(self, deltas: list[Delta]) -> None:
         """The watch has delivered changes."""
@@ -109,7 +109,7 @@ class Reflector:
         name: str,
         source: ListWatch,
         cache: WatchCache,
-        audience: Audience,
+        listener: ChangeListener,
         settings: InformerSettings,
         random: Callable[[], float],
     ) -> None:
@@ -122,7 +122,7 @@ class Reflector:
         """When the server has last sent something."""
         self._source = source
         self._cache = cache
-        self._audience = audience
+        self._listener = listener
         self._settings = settings
         self._random = random
         self.state = ReflectorState(settings, 0.0)
@@ -240,7 +240,7 @@ class Reflector:
         self.metrics.lists += 1
         self.metrics.list_items += len(listing)
         self.metrics.list_seconds.add(self._now() - self._list_began)
-        self._audience.listed(changes, listing)
+        self._listener.listed(changes, listing)
         for done in [done for done, number in self._relists.items() if number <= self._begun]:
             del self._relists[done]
             if not done.done():
@@ -360,7 +360,7 @@ class Reflector:
             self.state.cadence.bookmark(self._now())
         self.metrics.events += len(batch) - bookmarks
         if deltas or bookmarks:
-            self._audience.changed(deltas)
+            self._listener.changed(deltas)
 
     # Transforms.
 
