@@ -27,7 +27,7 @@ class Backoff:
             raise ValueError(f"A back-off needs 0 <= initial <= cap, factor >= 1 and jitter >= 0; got {self}.")
 
     def start(self) -> "Delays":
-        """A sequence of its own, with no failure counted yet."""
+        """A new sequence, with no failure counted yet."""
         return Delays(self)
 
 
@@ -39,13 +39,13 @@ class Delays:
     def __init__(self, config: Backoff) -> None:
         self.config = config
         self.failures = 0
-        """How many delays were given since the beginning or the last reset."""
+        """How many failures were counted since the beginning or the last reset."""
         # Invariant: the un-jittered delay that comes next.
         self._base = config.initial
         self._last: float | None = None
 
     def next(self, now: float, random: float) -> float:
-        """Count a failure that happened now and give the seconds to wait.
+        """Count a failure that happened now; returns the seconds to wait.
 
         `now` is any clock that does not go back; `random` is in [0, 1).
         """

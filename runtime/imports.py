@@ -1,4 +1,4 @@
-"""Does something when a module is imported, wherever and whenever that is; a module that nobody imports costs nothing."""
+"""Calls a function after a module was imported, wherever and whenever that happens; unimported modules cost nothing."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +12,9 @@ Then = Callable[[], None]
 
 
 def when_imported(name: str, then: Then) -> None:
-    """Call something right after the first import of the module of this full name. Nothing happens for one that is imported already.
+    """Call a function right after the first import of the module of this full name. Nothing happens if it is imported already.
 
-    To ask for the same again changes nothing. What `then` raises is raised by the import.
+    Asking for the same twice changes nothing. An error of `then` is raised by the import.
     """
     finder = next((found for found in sys.meta_path if isinstance(found, _Finder)), None)
     if finder is None:
@@ -26,7 +26,7 @@ def when_imported(name: str, then: Then) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Hears of imports before all others, and has them find the module."""
+    """Comes before all other finders, and lets them find the module."""
 
     def __init__(self) -> None:
         self.wishes: dict[str, list[Then]] = {}

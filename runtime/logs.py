@@ -41,7 +41,7 @@ class LogFormat(enum.Enum):
 
 
 class Subject(Protocol):
-    """How to show what a record is about."""
+    """Shows the object that a record is about."""
 
     reserved: frozenset[str]
     """The record attributes that carry it, and so are no fields of their own in JSON."""
@@ -59,7 +59,7 @@ class Style:
 
     format: LogFormat | str = LogFormat.FULL
     subject: Subject | None = None
-    """Who knows what records are about; None for nobody."""
+    """Shows the objects of records; None: they are not shown."""
     prefix: bool = False
     """Whether the subject's prefix stands before each message."""
 
@@ -109,8 +109,8 @@ class JSONFormatter(_Formatter, JsonFormatter):
     """One JSON object for each record.
 
     Fields: `message`, the record's extras, `exc_info` if any, `timestamp` (ISO-8601 with an offset, UTC), the subject's
-    reference, `severity` (debug, info, warn, error or fatal: what log collectors expect), and what the situation tells that the
-    record does not.
+    reference, `severity` (debug, info, warn, error or fatal: what log collectors expect), and the fields of the log
+    context that the record does not have.
     """
 
     def __init__(self, style: Style) -> None:
@@ -137,7 +137,7 @@ class JSONFormatter(_Formatter, JsonFormatter):
 
 
 class _OwnHandler(logging.StreamHandler[Any]):
-    """A handler that `configure` made, and so may replace. Failures that repeat are counted (see `repeats`)."""
+    """A handler that `configure` made, and so may replace. Failures that repeat are counted (see `log_limits`)."""
 
     def __init__(self, stream: TextIO, subject: Subject | None) -> None:
         super().__init__(stream)
@@ -160,14 +160,14 @@ class _OwnHandler(logging.StreamHandler[Any]):
         if self._repeats.take(key, record.created):
             super().emit(record)
         else:
-            # What is said of it later is said of the situation in which it was.
+            # Its count is written later, in the log context that it had.
             self._last[key] = record, copy_context()
 
     def close(self) -> None:
         """Write what was counted, and end."""
         with self.lock or contextlib.nullcontext():
             found = list(self._repeats.rest())
-            # A program that has taken its standard error away has nobody to tell.
+            # The program may have closed its standard error.
             if not self.stream.closed:
                 self._tell(found)
         super().close()
@@ -185,9 +185,9 @@ class _OwnHandler(logging.StreamHandler[Any]):
 def configure(verbosity: Verbosity, style: Style) -> None:
     """Write the records of all loggers to standard error, in this style and from this level up.
 
-    Of equal warnings and errors about one subject LIMIT are written within WINDOW seconds, and then a count of the others (see `repeats`).
+    Of equal warnings and errors about one subject REPEATS are written within WINDOW seconds, and then a count of the others (see `log_limits`).
     Replaces what an earlier call set up and leaves all other handlers alone. The `asyncio` logger is kept to warnings
-    unless debugging: it has nothing else to say to a user. Client libraries that write whole answers at DEBUG, Secrets included, are
+    unless debugging: its other messages say nothing to a user. Client libraries that write whole answers at DEBUG, Secrets included, are
     kept to INFO unless their loggers have a level of their own.
     """
     root = logging.getLogger()

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """A metric by its name: what it means, what it is, and by which labels its samples differ.
+    """A metric: its name, help text, type, and the labels by which its samples differ.
 
     The names of counters end in `_total`, those of histograms have no suffix.
     """
@@ -98,9 +98,9 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def add_source(self, source: Source, families: Iterable[MetricFamily] = ()) -> Callable[[], None]:
-        """Ask this source at each scrape; call what is given back to end that (any number of times).
+        """Ask this source at each scrape; returns a function that ends this, and may be called several times.
 
-        `families` are shown by name and type also while there is no sample of them, so that people find what there will be.
+        `families` are shown by name and type also while they have no samples, so that people find them.
         """
         number, self._next = self._next, self._next + 1
         self._sources[number] = source, tuple(families)
@@ -111,7 +111,7 @@ class Metrics(Collector):
         return remove
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: what there is is asked at each scrape (part of the library's Collector interface)."""
+        """Nothing: the families are known at each scrape only (part of the library's Collector interface)."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Turn SIGINT and SIGTERM into a wish to stop, for as long as a program wants to hear of them."""
+"""SIGINT and SIGTERM call a function of the program, for as long as it wants."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ def caught(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    # A signal comes in the midst of whatever runs then, which it is not about.
+    # A signal interrupts any code; it does not belong to the context of that code.
     context = copy_context()
 
     def note(signum: int, _frame: object) -> None:

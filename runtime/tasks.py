@@ -1,4 +1,4 @@
-"""Each background task has an owner that names it, hears of its failure, and ends it within a time."""
+"""Each background task has an owner, which names it, learns of its failure, and ends it within a given time."""
 
 import asyncio
 import contextvars
@@ -15,13 +15,13 @@ _logger = logging.getLogger("ctl.runtime")
 T = TypeVar("T")
 
 LAST_SECONDS = 5.0
-"""How long tasks of others have to end before their loop is closed, and once more when they are cancelled for that."""
+"""How long other tasks have to end before their loop is closed, and again after they were cancelled."""
 
 _abandoned: WeakSet[asyncio.Task[Any]] = WeakSet()
-"""Tasks that were told to end, and waited for, in vain: nobody waits for them again."""
+"""Tasks that did not end in time when they were cancelled: nothing waits for them again."""
 
 left_behind: set[asyncio.Task[Any]] = set()
-"""Tasks that have outlived their loop. If they were collected, their last words would be tracebacks."""
+"""Tasks that have outlived their loop. They are kept, because collecting them would print tracebacks."""
 
 
 class Tasks:
@@ -48,13 +48,13 @@ class Tasks:
         return self._stopping
 
     def spawn(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Start a task under the owner's name, whatever the caller is doing. Raises RuntimeError when the owner was stopped."""
+        """Start a task under the owner's name, without the caller's log context. Raises RuntimeError when the owner was stopped."""
         if self._stopping:
             coro.close()
             raise RuntimeError(f"{self.name} is stopped; the task {name!r} cannot be started any more.")
         context = None
         if log_context.get() is not None:
-            # A task of its own is no part of what asked for it, and its log lines should not say so.
+            # Its log lines should not look like part of the caller's work.
             context = contextvars.copy_context()
             context.run(log_context.set, None)
         task = asyncio.get_running_loop().create_task(coro, name=f"{self.name}: {name}", context=context)
@@ -77,7 +77,7 @@ class Tasks:
             self._on_failure(task.get_name(), error)
 
     async def wait_failure(self) -> BaseException:
-        """Wait until a task has failed; gives the first failure. For ever when none does."""
+        """Wait until a task has failed, for ever if none does; returns the first failure."""
         await self._failed.wait()
         assert self._failure is not None
         return self._failure
@@ -118,7 +118,7 @@ async def alone(coro: Coroutine[Any, Any, T], *, grace: float = LAST_SECONDS) ->
 async def cancel_all(*, grace: float = LAST_SECONDS) -> None:
     """Cancel all other tasks of the loop, which is to be closed then, and wait at most `grace` seconds for their ends.
 
-    Those that still live are abandoned with a warning; they hold nobody up. Those that were abandoned before have a second.
+    Tasks that are still alive then are abandoned with a warning. Those that were abandoned before have one second.
     """
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
@@ -139,7 +139,7 @@ def _abandon(tasks: Collection[asyncio.Task[Any]], grace: float) -> None:
 
 
 async def see_through(coro: Coroutine[Any, Any, T]) -> T:
-    """Await to the end, also when the awaiting task is cancelled meanwhile: its cancellation comes after that, whatever came out.
+    """Await to the end, also when the awaiting task is cancelled meanwhile: it is cancelled after that, whatever the result.
 
     A second cancellation ends it.
     """

@@ -1,9 +1,9 @@
-"""A thread notices when an event loop does not turn, says where it stands, and for how long it stood there.
+"""A thread detects a blocked event loop, and logs where and for how long it was blocked.
 
 While one callback runs, nothing else of the loop does: no watch is read, no lease renewed, no probe answered. The loop
-ticks; the thread sees the ticks stay away. What is measured is the time of this process: when the whole process was stopped (by
-SIGSTOP, a debugger, a machine that slept) nobody is blamed, nor for the time in which the loop's thread could run and got no CPU (where the
-system tells that: Linux). Code in C that keeps the interpreter's lock stops the thread too: it is noticed when the lock is free again.
+ticks; the thread misses the ticks. Two kinds of time do not count: time in which the whole process was stopped (SIGSTOP, a debugger, a
+machine that slept), and, on Linux, time in which the loop's thread could run and got no CPU. C code that holds the interpreter's lock
+blocks the thread too: such a block is detected when the lock is free again.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ BLOCKED = MetricFamily(
 FAMILIES = (LAG, BLOCKS, BLOCKED)
 
 LIMIT = 0.5
-"""Seconds without a turn that are a block."""
+"""Seconds without a turn of the loop that count as a block."""
 WINDOW = 30.0
 """How far back, in seconds, the lag is remembered."""
 TICKS = 5
-"""Ticks within the limit. A block that is longer than the limit by one tick is noticed for sure, a shorter one perhaps, one below the
-limit never. Each tick wakes the loop, which costs more than all the rest."""
+"""Ticks within the limit. A block longer than the limit by one tick is always detected, a shorter one perhaps, one below the
+limit never. Each tick wakes the loop, which costs more than everything else here."""
 
 _OURS = __name__.partition(".")[0]
 _MACHINERY = frozenset({"asyncio", "concurrent", "contextvars", "selectors", "threading", "uvloop", _OURS})
@@ -52,14 +52,14 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib"
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Whose call blocks the loop: a short name for the metrics, and what people are told."""
+    """The call that blocks the loop: a short name for the metrics, and a text for people."""
 
     name: str
     text: str
 
 
 Accuse = Callable[[Sequence[FrameType]], Blame | None]
-"""Finds out of the stack of the callback that runs, the innermost frame first, whose call it is; called in the thread. None: nobody's."""
+"""Finds the call to blame in the stack of the running callback, the innermost frame first; called in the thread. None: not known."""
 
 NOBODY = Blame("", "something")
 
@@ -78,7 +78,7 @@ class _Gap:
 
 
 class _Starving:
-    """How the thread that made this, and those that join, get the CPU; nothing is known where the system does not tell."""
+    """How long threads waited for a CPU: the one that made this, and those that join. Always 0 where the system does not tell."""
 
     def __init__(self) -> None:
         self._files: list[int] = []
@@ -92,7 +92,7 @@ class _Starving:
             return None
 
     def join(self) -> None:
-        """Count the thread that calls this, too."""
+        """Add the calling thread."""
         file = self._opened("schedstat")
         if file is not None:
             self._files.append(file)
@@ -113,7 +113,7 @@ class _Starving:
         return state == b"R" and self.used()[0].ran - before[0].ran < enough
 
     def close(self) -> None:
-        """Count nobody any more."""
+        """Count no threads any more."""
         files, self._files = self._files, []
         for file in files if self._state is None else [*files, self._state]:
             os.close(file)
@@ -234,7 +234,7 @@ class LoopWatchdog:
         return self._starving.is_waiting(self._used, limit)
 
     def samples(self) -> Iterator[Sample]:
-        """Everything there is to say at this moment (a source for `ctl.runtime.metrics`)."""
+        """All samples at this moment (a source for `ctl.runtime.metrics`)."""
         yield Sample(LAG, (), self.lag)
         for name, count in tuple(self.blocks.items()):
             yield Sample(BLOCKS, (name,), count)
@@ -243,7 +243,7 @@ class LoopWatchdog:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
+class _Stall:
     """Where the loop stood when it had not turned for the limit; `beat` is the last tick before."""
 
     beat: float
@@ -252,7 +252,7 @@ class _Sight:
 
 
 class _Watch:
-    """The thread's side: one block is open at most, and told of once.
+    """The thread's side: one block at most is open, and it is logged once.
 
     The loop is looked at as soon as a block is possible, and judged when it is certain: in between the tick may just be late.
     """
@@ -261,8 +261,8 @@ class _Watch:
         self._dog = dog
         self._loop_thread = thread
         self._resumed = time.monotonic()
-        self._sight: _Sight | None = None
-        self._open: _Sight | None = None
+        self._sight: _Stall | None = None
+        self._open: _Stall | None = None
 
     def run(self) -> None:
         dog = self._dog
@@ -312,18 +312,18 @@ class _Watch:
                 self._end(self._open, max(seconds, limit))
             elif seconds > limit:
                 sight = self._sight if self._sight is not None and self._sight.beat == gap.beat else None
-                sight = sight or _Sight(gap.beat, NOBODY, "a place that could not be seen in time")
+                sight = sight or _Stall(gap.beat, NOBODY, "a place that could not be seen in time")
                 self._begin(sight, limit)
                 self._end(sight, seconds)
 
-    def _see(self, beat: float) -> _Sight | None:
-        """Look where the loop stands; None when it turns again, or waits for something to do."""
+    def _see(self, beat: float) -> _Stall | None:
+        """Find where the loop is blocked; None when it turns again, or waits for events."""
         frames = _above_loop(list(_frames(sys._current_frames().get(self._loop_thread))), self._dog._depth)
         if self._dog._beat != beat or not frames or _module(frames[0]) == "selectors":
             return None
-        return _Sight(beat, self._dog._accuse(frames) or NOBODY, _place(frames))
+        return _Stall(beat, self._dog._accuse(frames) or NOBODY, _place(frames))
 
-    def _begin(self, sight: _Sight, limit: float) -> None:
+    def _begin(self, sight: _Stall, limit: float) -> None:
         self._open, name = sight, sight.blame.name
         self._dog.blocks[name] = self._dog.blocks.get(name, 0) + 1
         self._dog.blocked.setdefault(name, 0.0)
@@ -336,7 +336,7 @@ class _Watch:
                 sight.place,
             )
 
-    def _end(self, sight: _Sight, seconds: float) -> None:
+    def _end(self, sight: _Stall, seconds: float) -> None:
         self._open = None
         if self._speaks():
             _logger.warning("The event loop turns again. It was blocked for %.1f s by %s.", seconds, sight.blame.text)

@@ -1,4 +1,4 @@
-"""What a queue counts, under the names and labels that client-go and controller-runtime made customary."""
+"""The metrics of a queue, with the names and labels of client-go and controller-runtime."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -69,7 +69,7 @@ class QueueMetrics:
         self._known: dict[int, str] = {}
 
     def samples(self, ledger: Ledger[Any], now: float) -> Iterator[Sample]:
-        """Everything there is to say about the queue at this moment."""
+        """All samples of the queue at this moment."""
         depths: dict[str, int] = dict.fromkeys(self._known.values(), 0) or {"0": 0}
         for priority, depth in ledger.depths().items():
             label = self._priority(priority)

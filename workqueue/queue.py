@@ -1,7 +1,7 @@
 """A queue hands each key to one worker at a time, to as many workers as ask.
 
-The rules are the ledger's, and so client-go's. All methods belong to one event loop; threads come in by `add_threadsafe`, the
-one door that is open to them.
+The rules are the ledger's, and so client-go's. All methods belong to one event loop; other threads
+call `add_threadsafe`, and nothing else.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class Queue(Generic[K]):
             try:
                 await getter
             except asyncio.CancelledError:
-                # The key that this worker was woken for needs another one.
+                # Another worker has to take the key that this one was woken for.
                 if getter.done() and not getter.cancelled():
                     self._wake()
                 raise

@@ -14,8 +14,8 @@ K = TypeVar("K", bound=Hashable)
 class RateLimitingQueue(DelayingQueue[K]):
     """A queue with `add_rate_limited` and `forget`.
 
-    A key that was added rate-limited is in back-off until its delay is over. Unlike in client-go, its back-off is respected by
-    everybody (kubernetes issue 112325): adds that come meanwhile wait for its end and become one hand-out with it, and
+    A key that was added rate-limited is in back-off until its delay is over. Unlike in client-go, its back-off holds for
+    all adds (kubernetes issue 112325): adds that come meanwhile wait for its end and become one hand-out with it, and
     a failure during the back-off (of an attempt that was urgent) is not counted. So neither does a stream of events make a
     failing key run more often than its back-off allows, nor does it make the back-off grow faster. `forget` ends a
     back-off: what waits for its end comes at that time all the same, what is added from then on comes at once.
