@@ -99,7 +99,7 @@ bench: $(STAMP) ## Measure the hot paths and print the figures
 soak: $(STAMP) ## Run what takes long: every operator under Kopf and ctl on both servers, ten thousand worlds of leases, five thousand random lives of objects
 	$(BIN)/python e2e/operators/kopfenv.py
 	PARITY_EVERYWHERE=1 $(BIN)/pytest e2e/parity --timeout=3600 $(PYTEST_ARGS)
-	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/leader/test_lease_rules.py tests/controller/leader/test_partitions.py tests/handlers/test_convergence.py \
+	SOAK_SEEDS=10000 SOAK_ROUNDS=50 $(BIN)/pytest tests/controller/leader/test_lease_rules.py tests/controller/leader/test_partitions.py tests/handlers/test_convergence.py tests/handlers/test_cycle_model.py \
 	  tests/controller/test_client.py tests/controller/test_serve.py tests/handlers/test_interruptions.py tests/handlers/test_promises.py \
 	  tests/handlers/test_places.py tests/handlers/test_restarts.py tests/handlers/test_scale.py \
 	  --timeout=3600 $(PYTEST_ARGS)

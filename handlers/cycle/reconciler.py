@@ -31,10 +31,9 @@ from ..indexing.event_buffer import LIMIT, EventBuffer
 from ..indexing.indexing import Indexing, KeyedLock, StandbyIndexing
 from ..loggers import ObjectLogger
 from ..patching.writer import CachedObject
-from .changes import Changes
+from .change_cycle import QUIET, ChangeCycle
 from .events import show, write_left
 from .prefilter import is_nobodys, is_settled, is_told, settle, stays_settled
-from .wording import QUIET
 
 __all__ = ["ObjectKey", "ObjectReconciler"]
 
@@ -361,7 +360,7 @@ class ObjectReconciler:
         latest = place.latest() if interest.spawning else obj
         if latest is None or latest.uid != obj.uid:
             return None
-        delay = await Changes(self._env, place, aspect, daemons).handle(latest)
+        delay = await ChangeCycle(self._env, place, aspect, daemons).handle(latest)
         if delay is None and place.latest() is latest:
             settle(latest, self._env)  # nothing was written, and nothing is to be done later
         return delay

@@ -52,8 +52,7 @@ class Memory:
 
     `initial`: the object was there before this process watched. `handled_once`: this process has finished a cause of it.
     `known`: the state that was handled last, as far as the process knows.
-    `seen`: the states that finished handlers of the unfinished cycle saw, by their digests, in order; `carried`: states that
-    handlers of earlier cycles saw and that are no more, until these handlers were told. `progress`: records of the unfinished
+    `shown`: states that handlers saw and may not have been told away from, by their digests, in order. `progress`: records of the unfinished
     cycle, whether or not they were written. `unwritten`: patches of raw event handlers, and of a write that failed.
     `leaving`: it was seen marked for deletion, which is final: a version without the mark is an older one.
     `released`: our finalizer was removed from an object under deletion, and cannot come back; the cache may still show it.
@@ -66,7 +65,6 @@ class Memory:
     __slots__ = (
         "_aspects",
         "_version",
-        "carried",
         "error",
         "failures",
         "handled_once",
@@ -76,8 +74,8 @@ class Memory:
         "observed",
         "progress",
         "released",
-        "seen",
         "settled",
+        "shown",
         "throttled_until",
         "unwritten",
     )
@@ -86,8 +84,7 @@ class Memory:
         self.initial = initial
         self.known = Known(copied=copied)
         self.handled_once = False
-        self.seen: Mapping[str, BodyEssence] = NOTHING
-        self.carried: Mapping[str, BodyEssence] = NOTHING
+        self.shown: Mapping[str, BodyEssence] = NOTHING
         self.progress: Mapping[str, Progress] = NOTHING
         self.unwritten: Patch | None = None
         self.observed: int | None = None

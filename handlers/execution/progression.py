@@ -1,21 +1,16 @@
-"""Decide from the records of one cause which handlers are due, when the others are, and what is to be remembered.
+"""The progress of the handlers of one cause: which are due, when the others are, and what each has seen.
 
-A record is what is known of one handler in the current cycle; it lives on the object in Kopf's format (see the
-storages) for as long as the cycle is unfinished, so that another process, or Kopf itself, goes on where this one
-stopped. Time is an argument everywhere.
+Time is an argument everywhere. How progress is written to objects is in `records`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Collection, Iterable
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
-from ...runtime.clock import iso, parse
 from ..causes.causes import Reason
-from ..causes.patch import Patch, compose, lay_over
-from ..causes.views import Body
-from ..storage.progress import ProgressRecord, ProgressStorage
 from .outcomes import Outcome
 
 SHORTEST = 0.001
@@ -26,7 +21,8 @@ class Progress(msgspec.Struct, frozen=True):
     """What is known of one handler in the current cycle.
 
     `delayed` is the earliest time of the next attempt. `retries` counts the attempts made. `purpose` is the reason of
-    the cause it was made for; None (very old records) fits every reason. `seen`: the digests of what a finished handler was told of, and of what it was shown besides, with a space between them.
+    the cause it was made for; None (very old records) fits every reason. `seen`: the digests of
+    the state that the handler was told when it finished last, and of one that it was shown besides, with a space between them.
     """
 
     started: datetime
@@ -76,7 +72,7 @@ class Progress(msgspec.Struct, frozen=True):
             success=outcome.final and not failed,
             failure=outcome.final and failed,
             message=str(outcome.exception) if failed else None,
-            seen=seen if outcome.final else None,
+            seen=seen if outcome.final else self.seen,
             subrefs=self.subrefs | frozenset(outcome.subrefs),
         )
 
@@ -92,31 +88,6 @@ class Counts(msgspec.Struct):
     def finished(self) -> int:
         """How many are not to be called again."""
         return self.succeeded + self.failed
-
-
-class Shown(msgspec.Struct):
-    """What the handlers of a round are shown of the records that are not written yet.
-
-    `known` are all records as they were when a handler ended last; `patch` has those in `stored`. `waiting` are the records of handlers
-    that run, as if these waited for sub-handlers of which some have ended.
-    """
-
-    known: dict[str, Progress] = msgspec.field(default_factory=dict)
-    waiting: dict[str, Progress] = msgspec.field(default_factory=dict)
-    stored: dict[str, Progress] = msgspec.field(default_factory=dict)
-    patch: Patch | None = None
-
-    def ended(
-        self, known_id: str, records: Mapping[str, Progress], above: Iterable[tuple[str, Outcome]], now: datetime
-    ) -> None:
-        """A handler has ended, which leaves these records; those `above` it, which run, would wait now and so be called again.
-
-        It is not counted there a second time when its own sub-handlers were: those and it end together.
-        """
-        if self.waiting.pop(known_id, None) is None:
-            for parent, outcome in above:
-                self.waiting[parent] = (self.waiting.get(parent) or records[parent]).after(outcome, now)
-        self.known = {**records, **self.waiting}
 
 
 class Progression(msgspec.Struct):
@@ -220,133 +191,35 @@ class Progression(msgspec.Struct):
         ]
         return min(waits, default=None)
 
-    def store(self, body: Body, patch: Patch, storage: ProgressStorage, longest: int | None = None) -> None:
-        """Write the active records into a patch, each only if the body holds it otherwise; purge the superseded.
-
-        Messages of errors are cut to the `longest`, in characters.
-        """
-        for known_id, known in self.records.items():
-            if known_id not in self.active:
-                if known.purpose not in {None, self.purpose}:
-                    storage.purge(key=known_id, body=body, patch=patch)
-                continue
-            shown = known.shortened(longest)
-            stored = storage.fetch(key=known_id, body=body)
-            if stored is None or from_record(stored) != shown:
-                storage.store(key=known_id, record=to_record(shown), body=body, patch=patch)
-
-    def show(self, shown: "Shown", body: Body, storage: ProgressStorage) -> Patch:
-        """A patch with what would have been stored at each end of a handler so far; what is in it already is not put there again."""
-        active = {known_id: None for known_id in self.active if known_id in shown.known}
-        patch = shown.patch
-        if patch is None:
-            patch = shown.patch = Patch()
-            replace(self, records=shown.known, active=active).store(body, patch, storage)
-        else:
-            changed = [known_id for known_id in active if shown.stored.get(known_id) is not shown.known[known_id]]
-            for known_id in changed:
-                storage.store(key=known_id, record=to_record(shown.known[known_id]), body=body, patch=patch)
-        shown.stored = shown.known
-        return patch
-
-    def purge(self, body: Body, patch: Patch, storage: ProgressStorage) -> None:
-        """Remove every record that the body holds, those of sub-handlers included.
-
-        What the patch would put there may be there already: it was written, and the answer was lost.
-        """
-        perhaps = [body, Body(lay_over(body, dict(patch)))] if patch else [body]
-        for held in perhaps:
-            removed = Patch()
-            for known_id, known in self.records.items():
-                for purged in (known_id, *known.subrefs):
-                    storage.purge(key=purged, body=held, patch=removed)
-            if removed:
-                compose(patch, removed)
-
-    def reopen(self, known: Collection[str], now: datetime) -> None:
-        """Let handlers that saw any other state than those with these digests when they finished begin anew.
-
-        So do the handlers above them. Those of which it is not known what they saw stay as they are.
-        """
-        outdated = {one for one, was in self.records.items() if was.finished and not was.saw <= {*known}}
+    def reopen(self, handlers: AbstractSet[str], now: datetime) -> None:
+        """Let these handlers, and those above them, begin anew."""
+        outdated = {*handlers}
         while above := {one for one, was in self.records.items() if was.subrefs & outdated} - outdated:
             outdated |= above
         for one in outdated:
-            self.records[one] = Progress(started=now, purpose=self.purpose, subrefs=self.records[one].subrefs)
+            was = self.records[one]
+            self.records[one] = Progress(started=now, purpose=self.purpose, subrefs=was.subrefs, seen=was.seen)
 
-    def retell(self, old: str, told: Collection[str], now: datetime) -> None:
-        """A resumption turns into a change from the state with this digest: let those that are told of changes, and saw it, begin anew.
-
-        Otherwise that state would become the base of one more change, which is this one again, for everybody. What the other handlers
-        saw of it, and those below them, is forgotten: they are told of no change.
-        """
-        spared = [one for one in self.active if one not in told]
-        for one in spared:
-            known = self.records[one]
-            spared.extend(known.subrefs & self.records.keys() - {*spared})
-            if known.saw == {old}:
-                self.records[one] = replace(known, seen=None)
-        self.reopen(self.seen - {old}, now)
+    def below(self, handlers: Iterable[str]) -> set[str]:
+        """These handlers with their sub-handlers, at all levels."""
+        found = {*handlers}
+        left = list(found)
+        while left:
+            known = self.records.get(left.pop())
+            deeper = known.subrefs - found if known is not None else ()
+            found.update(deeper)
+            left.extend(deeper)
+        return found
 
     @property
     def seen(self) -> set[str]:
-        """The digests of what finished handlers saw, as far as it is known."""
-        return {one for known in self.records.values() if known.seen and known.finished for one in known.saw}
+        """The digests of what handlers saw when they finished last, as far as it is known."""
+        return {one for known in self.records.values() if known.seen for one in known.saw}
 
-    def rearm(self) -> Mapping[str, Progress]:
-        """The active records, to be remembered in the process until they are known to be on the object."""
-        return {known_id: self.records[known_id] for known_id in self.active}
-
-
-def unfinished(ids: Iterable[str], body: Body, storage: ProgressStorage) -> set[Reason | None]:
-    """For what reasons a body holds records of these handlers that are to be called again."""
-    if not storage.may_hold(body):
-        return set()
-    found = (storage.fetch(key=known_id, body=body) for known_id in ids)
-    return {known.purpose for known in map(from_record, filter(None, found)) if not known.finished}
-
-
-def from_record(record: ProgressRecord) -> Progress:
-    """Read a stored record; naive times (written by Kopf before 1.37) are UTC. A missing start is the epoch."""
-
-    def moment(text: str | None) -> datetime | None:
-        return parse(text) if text else None
-
-    purpose = record.get("purpose")
-    return Progress(
-        started=moment(record.get("started")) or datetime.fromtimestamp(0, UTC),
-        stopped=moment(record.get("stopped")),
-        delayed=moment(record.get("delayed")),
-        purpose=Reason(purpose) if purpose else None,
-        retries=record.get("retries") or 0,
-        success=bool(record.get("success")),
-        failure=bool(record.get("failure")),
-        message=record.get("message"),
-        subrefs=frozenset(record.get("subrefs") or ()),
-        seen=record.get("seen"),
-    )
-
-
-def to_record(known: Progress) -> ProgressRecord:
-    """Write a record in the form that storages keep."""
-
-    def moment(when: datetime | None) -> str | None:
-        return None if when is None else iso(when)
-
-    record = ProgressRecord(
-        started=moment(known.started),
-        stopped=moment(known.stopped),
-        delayed=moment(known.delayed),
-        purpose=None if known.purpose is None else known.purpose.value,
-        retries=known.retries,
-        success=known.success,
-        failure=known.failure,
-        message=known.message,
-        subrefs=sorted(known.subrefs) or None,
-    )
-    if known.seen is not None:
-        record["seen"] = known.seen
-    return record
+    @property
+    def current(self) -> dict[str, Progress]:
+        """The records made for this cause, those of finished handlers' sub-handlers included; the others are superseded."""
+        return {known_id: known for known_id, known in self.records.items() if known.purpose is self.purpose}
 
 
 def _count(records: Collection[Progress]) -> Counts:

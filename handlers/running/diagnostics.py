@@ -15,11 +15,12 @@ from ...informers.informer import Informer
 from ...runtime import clock
 from ...runtime.metrics import MetricFamily, Sample
 from ..causes.views import Body
+from ..cycle.persistence import from_record
 from ..cycle.reconciler import ObjectKey, ObjectReconciler
 from ..daemons.daemons import Spawned
 from ..daemons.timers import Timer
 from ..environment.memories import Memory
-from ..execution.progression import Progress, from_record
+from ..execution.progression import Progress
 from .declared import Controllers
 from .observation import Observation
 

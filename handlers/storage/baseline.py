@@ -52,6 +52,23 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+class ObjectState:
+    """A state of an object, and its digest as records have it, which is made when it is asked for."""
+
+    __slots__ = ("_digest", "essence")
+
+    def __init__(self, essence: BodyEssence, digest: str | None = None) -> None:
+        self.essence = essence
+        self._digest = digest
+
+    @property
+    def digest(self) -> str:
+        """A hash that does not depend on the order of keys."""
+        if self._digest is None:
+            self._digest = digest(self.essence).hex()
+        return self._digest
+
+
 class Known(msgspec.Struct, eq=False, gc=False):
     """What the process knows of one object's baseline, beside what the object says.
 

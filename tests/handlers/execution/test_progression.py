@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from ctl.handlers.causes.causes import Reason
 from ctl.handlers.causes.patch import Patch, lay_over
 from ctl.handlers.causes.views import Body
+from ctl.handlers.cycle.persistence import from_record, store, to_record
 from ctl.handlers.errors import PermanentError, TemporaryError
 from ctl.handlers.execution.outcomes import Outcome
-from ctl.handlers.execution.progression import Progress, Progression, from_record, to_record
+from ctl.handlers.execution.progression import Progress, Progression
 from ctl.handlers.storage.progress import SmartProgressStorage
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -70,7 +71,7 @@ def test_another_reason_takes_over_the_records_of_its_handlers_and_purges_the_re
     created.conclude("both", OK, NOW)
     created.conclude("create-only", LATER, NOW)
     patch = Patch()
-    created.store(Body(EMPTY), patch, storage)
+    store(created, Body(EMPTY), patch, storage)
     body = Body(lay_over(EMPTY, patch))
 
     def fetch(known: str) -> Progress | None:
@@ -85,7 +86,7 @@ def test_another_reason_takes_over_the_records_of_its_handlers_and_purges_the_re
     assert deleted.records["both"].success
     assert deleted.records["both"].purpose is Reason.DELETE
     patch = Patch()
-    deleted.store(body, patch, storage)
+    store(deleted, body, patch, storage)
     annotations = patch["metadata"]["annotations"]
     assert annotations["kopf.zalando.org/create-only"] is None
     assert annotations["kopf.zalando.org/delete-only"] is not None
@@ -96,9 +97,9 @@ def test_what_the_body_holds_already_is_not_written_again() -> None:
     progression = fresh("a")
     progression.conclude("a", LATER, NOW)
     patch = Patch()
-    progression.store(Body(EMPTY), patch, storage)
+    store(progression, Body(EMPTY), patch, storage)
     again = Patch()
-    progression.store(Body(lay_over(EMPTY, patch)), again, storage)
+    store(progression, Body(lay_over(EMPTY, patch)), again, storage)
     assert not again
 
 
@@ -124,7 +125,7 @@ def test_a_finished_handler_stays_finished_and_survives_a_restart_at_any_point(
             progression.conclude(known_id, outcome, now)
             finished |= {known_id} if outcome.final else set()
         patch = Patch()
-        progression.store(body, patch, storage)
+        store(progression, body, patch, storage)
         raw = lay_over(raw, patch)
         now += timedelta(seconds=7)
     assert Progression.load(Reason.UPDATE, "abc", "abc", lambda _: None, now).delay(now) == 0

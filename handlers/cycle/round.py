@@ -7,11 +7,9 @@ what it may have written by another client is read, and the gathered patch and t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
-
-import msgspec
 
 from ...client.objects import Object, is_older
 from ...client.wire.request import plain
@@ -19,76 +17,39 @@ from ...runtime import clock
 from ...runtime.tasks import see_through
 from ..causes.causes import ChangingCause, Reason
 from ..causes.patch import Patch, compose, lay_over
-from ..causes.views import Body, BodyEssence
+from ..causes.views import Body
 from ..declaration.specs import ChangingSpec
 from ..execution.attempts import Call, attempt
 from ..execution.lifecycles import all_at_once
 from ..execution.possible_writes import PossibleWrites
-from ..execution.progression import Progress, Progression, Shown
-from ..execution.records import Records
+from ..execution.progression import Progress
 from ..execution.results import deliver
-from ..execution.subhandlers import Offspring, current_offspring
+from ..execution.subhandlers import Lifecycle, Offspring, current_offspring
 from ..patching.writer import READ_SECONDS, change, is_refused_for_good
-from ..settings import OperatorSettings
-from ..storage.baseline import digest
+from ..storage.baseline import ObjectState
 from ..storage.outside import inside_of
-
-Lifecycle = Callable[..., Sequence[ChangingSpec]]
-
-
-class Surroundings(msgspec.Struct):
-    """What a round needs to know and do beyond its handlers.
-
-    `latest` gives the newest known version of the object (None: it vanished). `newest` gives the version that the server has, as far as
-    it can be read (None: it vanished). `write` sends a patch for a version of the object and gives the server's answer (None: the object
-    vanished). `records` says how progress is kept.
-    """
-
-    settings: OperatorSettings
-    lifecycle: Lifecycle
-    latest: Callable[[], Object | None]
-    newest: Callable[[Object], Coroutine[Any, Any, Object | None]]
-    write: Callable[[Object, Patch], Coroutine[Any, Any, Object | None]]
-    records: Records
-
-
-class Sight:
-    """A state of the object that handlers are shown; its digest is made when it is asked for."""
-
-    __slots__ = ("_digest", "essence")
-
-    def __init__(self, essence: BodyEssence) -> None:
-        self.essence = essence
-        self._digest: str | None = None
-
-    @property
-    def digest(self) -> str:
-        """As it stands in records."""
-        if self._digest is None:
-            self._digest = digest(self.essence).hex()
-        return self._digest
+from .persistence import CyclePersistence, RecordPreview, purge
+from .rule import Cycle, Records
 
 
 class Round:
     """One round over one object.
 
-    `base` is the newest version that is known of the object, `shown` what of it is compared; `seen` are the states that those
-    handlers saw who finished in this round, by their digests; `gathered` is what is not written yet; `vanished` says that the
-    object is gone or that another one has its name; `compact`, that only a digest of the new baseline was written.
+    `base` is the newest version that is known of the object, `current` what of it is compared; `gathered` is what is not written yet;
+    `vanished` says that the object is gone or that another one has its name; `compact`, that only a digest of the new base was written.
     """
 
-    def __init__(
-        self, cause: ChangingCause, progression: Progression, base: Object, around: Surroundings, new: BodyEssence
-    ) -> None:
-        """`new` is that of the cause, out of the handlers' reach."""
+    def __init__(self, cause: ChangingCause, cycle: Cycle, base: Object, persistence: CyclePersistence) -> None:
         self.cause = cause
-        self.progression = progression
+        self.cycle = cycle
+        self.progression = cycle.progression
         self.base = base
-        self.seen: dict[str, BodyEssence] = {}
+        self.current = cycle.told
         self.gathered = cause.patch
         self.vanished = False
         self.compact = False
-        self._around = around
+        self._persistence = persistence
+        self._settings = persistence.env.settings
         self._in_flight: Patch | None = None
         self._checkpoint: asyncio.Task[None] | None = None
         # Whether an outcome waits for a checkpoint; whether the round takes no more of them.
@@ -98,10 +59,9 @@ class Round:
         self._body: Body | None = cause.body
         self.writes = PossibleWrites()
         # What the handlers are shown of the records; whose functions run now, the innermost last.
-        self._records = Shown()
+        self._preview = RecordPreview()
         self._running: list[Offspring] = []
         self._marked = False
-        self._told = self.shown = Sight(new)
 
     async def run(self, specs: Sequence[ChangingSpec]) -> None:
         """Attempt each due handler once, in the order of the lifecycle.
@@ -136,7 +96,7 @@ class Round:
         while not self._is_over() and left:
             now = clock.now()
             due = [spec for spec in left.values() if self.progression.records[spec.id].due(now)]
-            choose = lifecycle or self._around.lifecycle
+            choose = lifecycle or self._persistence.env.lifecycle
             # The usual one is known to look at nothing.
             is_usual = choose is all_at_once or not due
             chosen = due if is_usual else choose(due, state=self.progression, **self.cause.kwargs)
@@ -163,35 +123,23 @@ class Round:
         self._arm_checkpoint()
 
     async def _attempt_one(self, spec: ChangingSpec, cause: ChangingCause, root: ChangingSpec | None = None) -> None:
-        offspring, shown = Offspring(spec, cause, self, root), self.shown
+        offspring, found = Offspring(spec, cause, self, root), self.current
         call = Call(spec, cause, self.progression.records[spec.id], writes=self.writes, root=root)
         self._running.append(offspring)
         try:
             with offspring:
-                outcome = await attempt(call, self._around.settings, offspring.subrefs, offspring.run_declared)
+                outcome = await attempt(call, self._settings, offspring.subrefs, offspring.run_declared)
         finally:
             self._running.remove(offspring)
         now = clock.now()
-        self.progression.conclude(spec.id, outcome, now, self._witness(shown) if outcome.final else None)
+        self.progression.conclude(spec.id, outcome, now, self.cycle.see(found) if outcome.final else None)
         above = [parent.waiting() for parent in self._running]
-        self._records.ended(spec.id, self.progression.records, above, now)
+        self._preview.ended(spec.id, self.progression.records, above, now)
         if outcome.result is not None:
             deliver(cause.patch, spec.id, outcome.result, cause.logger)
         if cause.patch is not self.gathered:
             compose(self.gathered, cause.patch)
         self._unwritten = True
-
-    def _witness(self, shown: "Sight") -> str:
-        """Note what a handler saw that has finished: the state it was told of, and what it found in the body.
-
-        After a checkpoint these may be two. What came while the handler ran, it did not see.
-        """
-        told = self._told.digest
-        self.seen.setdefault(told, self._told.essence)
-        if shown is self._told or shown.digest == told:
-            return told
-        self.seen.setdefault(shown.digest, shown.essence)
-        return f"{told} {shown.digest}"
 
     def _cause_for(self, spec: ChangingSpec) -> ChangingCause:
         # The first handler takes the body that was decoded for detection; each other gets one of its own, so that a
@@ -215,19 +163,18 @@ class Round:
             if patch:
                 raw = change(lay_over(raw, dict(patch)), patch.fns, self.cause.logger)
         body = Body(lay_over(raw, dict(wanted)) if wanted else raw)
-        if self._records.known:
-            show = partial(self._show_records, self._records.known, self.base)
-            body._lay_over_later(show, self._around.records.baseline.record_stanzas)
+        if self._preview.known:
+            show = partial(self._show_records, self._preview.known, self.base)
+            body._lay_over_later(show, self._persistence.baseline.record_stanzas)
         return body
 
     def _show_records(self, known: dict[str, Progress], base: Object) -> Patch:
         # A body may be kept, and looked at when the handlers after its own have ended: they are not to be seen in it.
-        shown = self._records if known is self._records.known else Shown(known=known)
-        storage = inside_of(self._around.settings.persistence.progress_storage)
-        return self.progression.show(shown, Body(base.body()), storage)
+        preview = self._preview if known is self._preview.known else RecordPreview(known=known)
+        return preview.show(self.progression, Body(base.body()), inside_of(self._persistence.storage))
 
     def _is_over(self) -> bool:
-        latest = self._around.latest()
+        latest = self._persistence.place.latest()
         if self.vanished or latest is None or latest.uid != self.base.uid:
             self.vanished = True
             return True
@@ -240,7 +187,7 @@ class Round:
         if not await self._checkpoint_answered():
             return
         base = self.base
-        found = await self._around.newest(base)
+        found = await self._persistence.writer(self.cause.logger).newest(base)
         await self._checkpoint_answered()
         self.writes.found = False
         if found is None:
@@ -261,12 +208,12 @@ class Round:
             self._marked = True
             return
         self.base = obj
-        self.shown = Sight(self._around.records.baseline.essence(Body(obj.body())))
+        self.current = self._persistence.state_of(obj)
 
     # The checkpoint: outcomes must not stay unwritten for long while a slow handler runs after them.
 
     def _arm_checkpoint(self) -> None:
-        delay = self._around.settings.persistence.checkpoint_interval
+        delay = self._settings.persistence.checkpoint_interval
         if self._timer is None and self._checkpoint is None and delay is not None:
             self._timer = asyncio.get_running_loop().call_later(delay, self._start_checkpoint)
 
@@ -288,7 +235,7 @@ class Round:
         self._in_flight = patch
         self._put_records(Body(self.base.body()), patch)
         try:
-            answer = await self._around.write(self.base, patch)
+            answer = await self._write(patch)
         except Exception as exc:  # the write at the end of the round tells of what persists
             self.cause.logger.debug("The checkpoint could not be written; the end of the round will: %r", exc)
             later, self.gathered = self.gathered, patch
@@ -300,18 +247,19 @@ class Round:
                 self.vanished = True
             elif not is_older(answer, self.base):
                 self.base = answer
-                self.shown = Sight(self._around.records.baseline.essence(Body(answer.body())))
+                self.current = self._persistence.state_of(answer)
         finally:
             self._in_flight = None
 
     def _look_again(self) -> None:
         """Some requests of a write that failed may have been answered; handlers that follow are to see what they brought."""
-        latest = self._around.latest()
+        latest = self._persistence.place.latest()
         if latest is not None and latest.uid == self.base.uid:
             self._look_at(latest)
 
     def _put_records(self, body: Body, patch: Patch) -> None:
-        if not self._around.records.put(self.progression, body, patch, len(self.base.raw)):
+        old, size = self.cycle.base, len(self.base.raw)
+        if not self._persistence.put_records(self.progression, old, body, patch, size):
             self.cause.logger.debug("The progress of handlers does not fit on the object; it is kept in memory only.")
 
     async def _settle_checkpoint(self) -> None:
@@ -329,47 +277,37 @@ class Round:
             self._start_checkpoint()
             await self._settle_checkpoint()
 
-    async def conclude(self, essence: BodyEssence | bytes | None, *, hold: bool = False) -> Object | None:
-        """Write what was gathered, with the records, as the round's one write; give the newest version of the object.
+    async def conclude(self, records: Records, base: ObjectState | bytes | None) -> Object | None:
+        """Write what was gathered, with the records and the next base, as the round's one write; give the newest version of the object.
 
-        When every handler is finished the records are purged and `essence`, or the digest of one that is not known any more,
-        becomes the diff-base (None: leave it); with `hold` the records stay all the same, so that the handlers are not called
-        again while the object waits. Those of a deletion that is done stay as they are: they go with our finalizer. None is given
-        back when the object vanished.
+        None as the base leaves it as it is. None is given back when the object vanished.
         """
         if self.vanished:
             return None
-        persistence = self._around.settings.persistence
-        body, patch = Body(self.base.body()), self.gathered
-        if self.progression.done and not hold and self.cause.reason is not Reason.DELETE:
-            self.progression.purge(body, patch, persistence.progress_storage)
-            records = self._around.records
-            if isinstance(essence, bytes):
-                records.baseline.note(body, patch, essence)
-            elif essence is not None:
-                room = records.baseline.room(len(self.base.raw))
-                self.compact = records.baseline.keep(body, patch, essence, room, records.known.thrift)
-        elif not self.progression.done or hold:
+        persistence, body, patch = self._persistence, Body(self.base.body()), self.gathered
+        if records is Records.WRITTEN:
             self._put_records(body, patch)
-        if patch or self._around.records.are_unwritten(body):
-            persistence.progress_storage.touch(body=body, patch=patch, value=None)
+        elif records is Records.REMOVED:
+            purge(self.progression, body, patch, persistence.storage)
+        if base is not None:
+            self.compact = persistence.put_base(body, patch, base, len(self.base.raw))
+        if patch or persistence.is_unwritten(body):
+            persistence.storage.touch(body=body, patch=patch, value=None)
             # The handlers have ended: a process that is told to stop now would leave them to be called again by the next one.
-            answer = await see_through(self._around.write(self.base, patch))
+            answer = await see_through(self._write(patch))
         else:
             answer = self.base
         if answer is self.base and self.writes.found and self._is_soon_again():
             # Nothing was written to the object itself, so that no answer shows what handlers may have written.
-            await self._around.newest(answer)
+            await self._persistence.writer(self.cause.logger).newest(answer)
         self.vanished = answer is None
         self.base = answer or self.base
         return answer
+
+    def _write(self, patch: Patch) -> Coroutine[Any, Any, Object | None]:
+        return self._persistence.write(self.base, patch, self.cause.logger)
 
     def _is_soon_again(self) -> bool:
         """Whether the next attempt may come before the watch has told of what is written now."""
         delay = self.progression.delay(clock.now())
         return delay is not None and delay < READ_SECONDS
-
-
-def ids(specs: Iterable[ChangingSpec]) -> list[str]:
-    """The ids of the handlers, in order."""
-    return [spec.id for spec in specs]
