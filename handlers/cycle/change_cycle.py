@@ -29,7 +29,7 @@ from ..storage.baseline import ObjectState, Recalled
 from ..storage.secrets import Shown, is_secret
 from .persistence import CyclePersistence, purge
 from .round import Round
-from .rule import Cycle, Ending, Phase
+from .rule import Cycle, Ending, CyclePhase
 
 AT_ONCE = 0.0
 
@@ -287,9 +287,9 @@ class ChangeCycle:
         base = ending.base
         is_there = isinstance(base, ObjectState) and base.essence == self._old and not self._again
         answer = await round_.conclude(ending.records, None if is_there else base)
-        if ending.phase is Phase.PENDING:
+        if ending.phase is CyclePhase.PENDING:
             return None if answer is None else cycle.progression.delay(clock.now())
-        if deletion and ending.phase is Phase.HELD:
+        if deletion and ending.phase is CyclePhase.HELD:
             return None
         tell_processed(cause, cycle.progression)
         self.memory.handled_once |= not cycle.is_void

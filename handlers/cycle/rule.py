@@ -63,7 +63,7 @@ class Records(Enum):
     LEFT = "left as they are: they go with the object"
 
 
-class Phase(Enum):
+class CyclePhase(Enum):
     """How far a cycle is."""
 
     PENDING = "some handlers are not finished"
@@ -80,15 +80,15 @@ class Step(msgspec.Struct, frozen=True):
 
 _PENDING: Final = Step(Records.WRITTEN)
 _OVER: Final = Step(Records.REMOVED, moves_base=True)
-_CHANGE: Final = {Phase.PENDING: _PENDING, Phase.HELD: _OVER, Phase.OVER: _OVER}
-_QUIET: Final = {Phase.HELD: Step(Records.REMOVED), Phase.OVER: Step(Records.REMOVED)}
+_CHANGE: Final = {CyclePhase.PENDING: _PENDING, CyclePhase.HELD: _OVER, CyclePhase.OVER: _OVER}
+_QUIET: Final = {CyclePhase.HELD: Step(Records.REMOVED), CyclePhase.OVER: Step(Records.REMOVED)}
 
-STEPS: Final[Mapping[Reason, Mapping[Phase, Step]]] = {
+STEPS: Final[Mapping[Reason, Mapping[CyclePhase, Step]]] = {
     Reason.CREATE: _CHANGE,
     Reason.UPDATE: _CHANGE,
     Reason.RESUME: _CHANGE,
-    Reason.NOOP: {Phase.HELD: _OVER, Phase.OVER: _OVER},
-    Reason.DELETE: {Phase.PENDING: _PENDING, Phase.HELD: _PENDING, Phase.OVER: Step(Records.LEFT)},
+    Reason.NOOP: {CyclePhase.HELD: _OVER, CyclePhase.OVER: _OVER},
+    Reason.DELETE: {CyclePhase.PENDING: _PENDING, CyclePhase.HELD: _PENDING, CyclePhase.OVER: Step(Records.LEFT)},
     Reason.FREE: _QUIET,
 }
 """The second table above: what is written for which reason, and when."""
@@ -101,7 +101,7 @@ class Ending(msgspec.Struct, frozen=True):
     later cycles are to tell them away from.
     """
 
-    phase: Phase
+    phase: CyclePhase
     records: Records
     base: ObjectState | bytes | None
     shown: Mapping[str, BodyEssence]
@@ -167,11 +167,11 @@ class Cycle:
         self.shown.setdefault(found.digest, found.essence)
         return f"{told} {found.digest}"
 
-    def phase(self, *, held: bool = False) -> Phase:
+    def phase(self, *, held: bool = False) -> CyclePhase:
         """How far the cycle is; `held`: daemons keep the object."""
         if not self.progression.done:
-            return Phase.PENDING
-        return Phase.HELD if held else Phase.OVER
+            return CyclePhase.PENDING
+        return CyclePhase.HELD if held else CyclePhase.OVER
 
     def end(self, now: ObjectState, *, held: bool = False) -> Ending:
         """What is remembered, with the object as it is `now`."""

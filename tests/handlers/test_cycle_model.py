@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ctl.handlers.causes.causes import Reason
-from ctl.handlers.cycle.rule import Cycle, Ending, Phase, Records
+from ctl.handlers.cycle.rule import Cycle, Ending, CyclePhase, Records
 from ctl.handlers.execution.outcomes import Outcome
 from ctl.handlers.execution.progression import Progress, Progression
 from ctl.handlers.storage.baseline import ObjectState
@@ -331,8 +331,8 @@ class History:
         fate = "written" if self.calm else self.chance.choices(["written", "refused", "lost"], [8, 1, 1])[0]
         ruled.records, ruled.shown = cycle.progression.current, cycle.shown
         plain.in_memory = plain.kept()
-        assert (ending.phase is Phase.OVER) is plain.is_over(taking)
-        if ending.phase is Phase.PENDING:
+        assert (ending.phase is CyclePhase.OVER) is plain.is_over(taking)
+        if ending.phase is CyclePhase.PENDING:
             assert (ending.records, ending.base) == (Records.WRITTEN, None)
             if fate != "refused":
                 ruled.on_object = {**self._undeclared(ruled.on_object), **cycle.progression.current}
