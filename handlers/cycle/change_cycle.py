@@ -29,7 +29,7 @@ from ..storage.baseline import ObjectState, Recalled
 from ..storage.secrets import Shown, is_secret
 from .persistence import CyclePersistence, purge
 from .round import Round
-from .rule import Cycle, Ending, CyclePhase
+from .rule import Cycle, CyclePhase, Ending
 
 AT_ONCE = 0.0
 

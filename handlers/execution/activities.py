@@ -27,8 +27,8 @@ class ActivityError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What every activity of one operator shares."""
+class Activities:
+    """Runs the handlers of one operator's activities."""
 
     registry: OperatorRegistry
     settings: OperatorSettings

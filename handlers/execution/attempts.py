@@ -22,7 +22,7 @@ from ..settings import OperatorSettings
 from . import outcomes, statistics
 from .doing import Doing
 from .invocation import in_thread
-from .outcomes import Attempt, Outcome, UnfinishedSubhandlers, Verdict
+from .outcomes import AttemptsSoFar, LoggedOutcome, Outcome, UnfinishedSubhandlers
 from .possible_writes import PossibleWrites
 from .progression import Progress
 from .statistics import Statistics
@@ -225,13 +225,13 @@ def _fail(call: Call, exc: Exception, settings: OperatorSettings, subrefs: Colle
     return outcome, "ignored" if outcome.exception is None else "failed"
 
 
-def _known(call: Call, settings: OperatorSettings, now: datetime) -> Attempt:
+def _known(call: Call, settings: OperatorSettings, now: datetime) -> AttemptsSoFar:
     progress = call.progress
     runtime = (now - progress.started).total_seconds()
-    return Attempt(progress.retries, runtime, call.default_errors, settings.execution.default_backoff)
+    return AttemptsSoFar(progress.retries, runtime, call.default_errors, settings.execution.default_backoff)
 
 
-def _report(call: Call, verdict: Verdict, exc: Exception | None = None) -> Outcome:
+def _report(call: Call, verdict: LoggedOutcome, exc: Exception | None = None) -> Outcome:
     if call.cause.logger.isEnabledFor(verdict.level):
         call.cause.logger.log(verdict.level, "%s", verdict.text, exc_info=exc if verdict.traceback else None)
     return verdict.outcome

@@ -45,7 +45,7 @@ class Outcome(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LoggedOutcome:
     """An outcome and the log line that goes with it."""
 
     outcome: Outcome
@@ -55,7 +55,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptsSoFar:
     """What is known of an attempt when it is judged: how many were before it, and the seconds since the first began."""
 
     retry: int
@@ -79,26 +79,26 @@ def label(spec: HandlerSpec) -> str:
     return f"{kind} {str(spec.id)!r}"
 
 
-def refuse(spec: HandlerSpec, attempt: Attempt) -> Verdict | None:
+def refuse(spec: HandlerSpec, attempt: AttemptsSoFar) -> LoggedOutcome | None:
     """Say whether the handler may not even be called: its time or its attempts are used up. None: call it."""
     if spec.timeout is not None and attempt.runtime >= spec.timeout:
         text = f"{label(spec)} has timed out after {timedelta(seconds=attempt.runtime)}."
-        return Verdict(Outcome(final=True, exception=HandlerTimeoutError(text)), logging.ERROR, text)
+        return LoggedOutcome(Outcome(final=True, exception=HandlerTimeoutError(text)), logging.ERROR, text)
     if spec.retries is not None and attempt.retry >= spec.retries:
         text = f"{label(spec)} has exceeded {attempt.retry} retries."
-        return Verdict(Outcome(final=True, exception=HandlerRetriesError(text)), logging.ERROR, text)
+        return LoggedOutcome(Outcome(final=True, exception=HandlerRetriesError(text)), logging.ERROR, text)
     return None
 
 
-def fail(spec: HandlerSpec, exc: Exception, attempt: Attempt, subrefs: Collection[str] = ()) -> Verdict:
+def fail(spec: HandlerSpec, exc: Exception, attempt: AttemptsSoFar, subrefs: Collection[str] = ()) -> LoggedOutcome:
     """Judge an attempt that raised."""
     name, what = label(spec), str(exc) or repr(exc)
     if isinstance(exc, UnfinishedSubhandlers):
         waiting = Outcome(final=False, delay=exc.delay, exception=exc, subrefs=subrefs)
-        return Verdict(waiting, logging.DEBUG, f"{name} has unfinished sub-handlers. Will retry soon.")
+        return LoggedOutcome(waiting, logging.DEBUG, f"{name} has unfinished sub-handlers. Will retry soon.")
     if isinstance(exc, PermanentError):
         failed = Outcome(final=True, exception=exc, subrefs=subrefs)
-        return Verdict(failed, logging.ERROR, f"{name} failed permanently: {what}")
+        return LoggedOutcome(failed, logging.ERROR, f"{name} failed permanently: {what}")
     if isinstance(exc, TemporaryError):
         delay, what = (None, what) if exc.delay is None else _dated(attempt, ("delay", exc.delay), what)
         retry = Outcome(final=False, delay=delay, exception=exc, subrefs=subrefs)
@@ -110,10 +110,10 @@ def fail(spec: HandlerSpec, exc: Exception, attempt: Attempt, subrefs: Collectio
     if mode is ErrorsMode.IGNORED:
         ignored = Outcome(final=True, subrefs=subrefs)
         text = f"{name} failed with an exception and will ignore it: {what}"
-        return Verdict(ignored, logging.ERROR, text, traceback=True)
+        return LoggedOutcome(ignored, logging.ERROR, text, traceback=True)
     if mode is ErrorsMode.PERMANENT:
         failed = Outcome(final=True, exception=exc, subrefs=subrefs)
-        return Verdict(
+        return LoggedOutcome(
             failed, logging.ERROR, f"{name} failed with an exception and will stop now: {what}", traceback=True
         )
     backoff, what = _dated(attempt, None if spec.backoff is None else ("backoff", spec.backoff), what)
@@ -131,7 +131,7 @@ def leads_to_date(delay: Any) -> bool:
     return is_number and -LONGEST_DELAY < delay < LONGEST_DELAY
 
 
-def _dated(attempt: Attempt, own: tuple[str, Any] | None, what: str) -> tuple[float, str]:
+def _dated(attempt: AttemptsSoFar, own: tuple[str, Any] | None, what: str) -> tuple[float, str]:
     """The seconds until the next attempt: the handler's own, the default, or Kopf's: the first that lead to a date.
 
     The text says which do not. Every outcome comes from here, so that nobody after it meets what is no date.
@@ -147,14 +147,14 @@ def _dated(attempt: Attempt, own: tuple[str, Any] | None, what: str) -> tuple[fl
 
 
 def _retry(
-    spec: HandlerSpec, attempt: Attempt, again: Outcome, texts: tuple[str, str, str], *, traceback: bool
-) -> Verdict:
+    spec: HandlerSpec, attempt: AttemptsSoFar, again: Outcome, texts: tuple[str, str, str], *, traceback: bool
+) -> LoggedOutcome:
     """Try again after the delay, unless the next attempt would be refused: then fail now (look-ahead)."""
     retried, timeout, exceed = texts
     if spec.timeout is not None and attempt.runtime + (again.delay or 0) >= spec.timeout:
         final = Outcome(final=True, exception=HandlerTimeoutError(timeout), subrefs=again.subrefs)
-        return Verdict(final, logging.ERROR, timeout, traceback)
+        return LoggedOutcome(final, logging.ERROR, timeout, traceback)
     if spec.retries is not None and attempt.retry + 1 >= spec.retries:
         final = Outcome(final=True, exception=HandlerRetriesError(exceed), subrefs=again.subrefs)
-        return Verdict(final, logging.ERROR, exceed, traceback)
-    return Verdict(again, logging.ERROR, retried, traceback)
+        return LoggedOutcome(final, logging.ERROR, exceed, traceback)
+    return LoggedOutcome(again, logging.ERROR, retried, traceback)

@@ -7,7 +7,7 @@ from typing import Any
 from ...controller.http.pages import CheckResult
 from ...controller.http.server import PageRequest, PageResponse
 from ..causes.causes import Activity
-from ..execution.activities import ActivityError, Stage
+from ..execution.activities import Activities, ActivityError
 
 KEEP_SECONDS = 10.0
 """For so many seconds the last results are answered again."""
@@ -19,7 +19,7 @@ class Liveness:
     Before `begin` (the startup handlers have not succeeded yet) the page answers 503.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Activities) -> None:
         self._stage = stage
         self._begun = False
         # A run goes on when its request is gone: otherwise, handlers that are retried would never finish.

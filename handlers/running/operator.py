@@ -32,7 +32,7 @@ from ..declaration.namespaces import NamespacePattern
 from ..declaration.registry import get_default_registry
 from ..environment.environment import Environment
 from ..environment.memories import Memo
-from ..execution.activities import Stage as Activities
+from ..execution.activities import Activities
 from ..execution.attempts import accuse
 from ..execution.lifecycles import get_default_lifecycle
 from ..execution.statistics import FAMILIES, Statistics, counting

@@ -7,14 +7,8 @@ from .source import MODULES
 
 KNOWN_TWICE: set[str] = {
     "Answer",
-    "Attempt",
-    "Call",
     "Request",
-    "Shown",
-    "Stage",
     "Store",
-    "Surroundings",
-    "Verdict",
 }
 """Names that still stand twice. Nothing is added here."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ctl.handlers.causes.causes import Reason
-from ctl.handlers.cycle.rule import Cycle, Ending, CyclePhase, Records
+from ctl.handlers.cycle.rule import Cycle, CyclePhase, Ending, Records
 from ctl.handlers.execution.outcomes import Outcome
 from ctl.handlers.execution.progression import Progress, Progression
 from ctl.handlers.storage.baseline import ObjectState

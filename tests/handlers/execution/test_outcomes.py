@@ -17,7 +17,7 @@ from ctl.handlers.errors import (
     TemporaryError,
 )
 from ctl.handlers.execution import outcomes
-from ctl.handlers.execution.outcomes import Attempt, UnfinishedSubhandlers
+from ctl.handlers.execution.outcomes import AttemptsSoFar, UnfinishedSubhandlers
 
 
 def spec(**options: object) -> ChangingSpec:
@@ -95,7 +95,7 @@ def spec(**options: object) -> ChangingSpec:
 def test_errors_are_judged_by_their_class_and_mode(
     options: dict[str, object], exc: Exception, final: bool, failed: bool, delay: float | None, text: str
 ) -> None:
-    verdict = outcomes.fail(spec(**options), exc, Attempt(retry=0, runtime=0.0))
+    verdict = outcomes.fail(spec(**options), exc, AttemptsSoFar(retry=0, runtime=0.0))
     assert verdict.outcome.final is final
     assert (verdict.outcome.exception is not None) is failed
     assert verdict.outcome.delay == delay
@@ -103,32 +103,32 @@ def test_errors_are_judged_by_their_class_and_mode(
 
 
 def test_a_retry_that_would_exceed_the_retries_fails_now() -> None:
-    verdict = outcomes.fail(spec(retries=3), TemporaryError("oops", delay=1), Attempt(retry=2, runtime=0.0))
+    verdict = outcomes.fail(spec(retries=3), TemporaryError("oops", delay=1), AttemptsSoFar(retry=2, runtime=0.0))
     assert verdict.outcome.final
     assert isinstance(verdict.outcome.exception, HandlerRetriesError)
     assert verdict.text == "Handler 'fn' failed temporarily but will exceed 3 retries: oops"
-    before = outcomes.fail(spec(retries=3), TemporaryError("oops", delay=1), Attempt(retry=1, runtime=0.0))
+    before = outcomes.fail(spec(retries=3), TemporaryError("oops", delay=1), AttemptsSoFar(retry=1, runtime=0.0))
     assert not before.outcome.final
 
 
 def test_a_retry_that_would_come_after_the_timeout_fails_now() -> None:
-    verdict = outcomes.fail(spec(timeout=10), ValueError("bug"), Attempt(retry=0, runtime=1.0, default_backoff=9))
+    verdict = outcomes.fail(spec(timeout=10), ValueError("bug"), AttemptsSoFar(retry=0, runtime=1.0, default_backoff=9))
     assert isinstance(verdict.outcome.exception, HandlerTimeoutError)
     assert verdict.text == (
         "Handler 'fn' failed with an exception and will stop now "
         "(it would time out in 10 seconds on the next attempt): bug"
     )
     assert verdict.traceback
-    before = outcomes.fail(spec(timeout=10), ValueError("bug"), Attempt(retry=0, runtime=0.5, default_backoff=9))
+    before = outcomes.fail(spec(timeout=10), ValueError("bug"), AttemptsSoFar(retry=0, runtime=0.5, default_backoff=9))
     assert not before.outcome.final
 
 
 def test_a_handler_whose_time_or_attempts_are_used_up_is_not_called() -> None:
-    assert outcomes.refuse(spec(), Attempt(retry=1000, runtime=1e9)) is None
-    late = outcomes.refuse(spec(timeout=2), Attempt(retry=0, runtime=2.0))
+    assert outcomes.refuse(spec(), AttemptsSoFar(retry=1000, runtime=1e9)) is None
+    late = outcomes.refuse(spec(timeout=2), AttemptsSoFar(retry=0, runtime=2.0))
     assert late is not None
     assert late.text == "Handler 'fn' has timed out after 0:00:02."
-    often = outcomes.refuse(spec(retries=2), Attempt(retry=2, runtime=0.0))
+    often = outcomes.refuse(spec(retries=2), AttemptsSoFar(retry=2, runtime=0.0))
     assert often is not None
     assert often.text == "Handler 'fn' has exceeded 2 retries."
 
