@@ -21,7 +21,7 @@ from ..daemons.daemons import ObjectDaemons
 from ..declaration.specs import HandlerId
 from ..environment.environment import Environment
 from ..environment.memories import NOTHING, Memory
-from ..execution.doing import Doing
+from ..execution.attempts import HandlerLogContext
 from ..execution.progression import Counts, Progression
 from ..loggers import ObjectLogger
 from ..patching.writer import CachedObject, is_refused_for_good, is_too_large
@@ -163,7 +163,7 @@ class ChangeCycle:
             new=shown_new,
             diff=changed if shown_new is new and shown_old is old else diff(shown_old, shown_new),
         )
-        log_context.set(Doing(cause, self._around))
+        log_context.set(HandlerLogContext(cause, self._around))
         if self._cause is not None:
             self._cause.let_go()
         self._cause = cause

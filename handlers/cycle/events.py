@@ -13,8 +13,8 @@ from ..environment.environment import Environment
 from ..environment.memories import Memory
 from ..errors import ErrorsMode
 from ..execution.attempts import Call, attempt
+from ..execution.outcomes import deliver
 from ..execution.progression import Progress
-from ..execution.results import deliver
 from ..loggers import LocalObjectLogger
 from ..patching.writer import CachedObject, Writer, is_refused_for_good
 

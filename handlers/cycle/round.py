@@ -21,9 +21,9 @@ from ..causes.views import Body
 from ..declaration.specs import ChangingSpec
 from ..execution.attempts import Call, attempt
 from ..execution.lifecycles import all_at_once
+from ..execution.outcomes import deliver
 from ..execution.possible_writes import PossibleWrites
 from ..execution.progression import Progress
-from ..execution.results import deliver
 from ..execution.subhandlers import Lifecycle, Offspring, current_offspring
 from ..patching.writer import READ_SECONDS, change, is_refused_for_good
 from ..storage.baseline import ObjectState

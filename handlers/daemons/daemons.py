@@ -17,10 +17,9 @@ from ..causes.patch import Patch, PatchFn
 from ..declaration.specs import DaemonSpec, HandlerId, SpawningSpec
 from ..environment.environment import Environment
 from ..execution.attempts import Call, attempt
-from ..execution.outcomes import LONGEST_DELAY, Outcome, label, leads_to_date
+from ..execution.outcomes import LONGEST_DELAY, Outcome, deliver, label, leads_to_date
 from ..execution.possible_writes import PossibleWrites
 from ..execution.progression import Progress
-from ..execution.results import deliver
 from ..loggers import ObjectLogger
 from ..patching.writer import CachedObject, Writer, is_refused_for_good
 from ..settings import OperatorSettings

@@ -1,31 +1,47 @@
 """Make one attempt of one handler: call it unless it is refused, judge how it ended, and say so in the log."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
+from contextvars import Context
 from datetime import datetime, timedelta
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ...controller.leader.gate import LeaseOverError, Left, lease_left, only_while_held, until_held
 from ...runtime import clock
-from ...runtime.log_context import log_context
+from ...runtime.log_context import LogContext, log_context, next_number, unique_name
 from ...runtime.watchdog import Blame
-from ..causes.causes import Activity, ActivityCause, Cause, IndexingCause, ResourceCause, current_cause
+from ..causes.causes import (
+    Activity,
+    ActivityCause,
+    Cause,
+    ChangingCause,
+    DaemonCause,
+    IndexingCause,
+    ResourceCause,
+    WatchingCause,
+    current_cause,
+)
 from ..causes.patch import Unwritable, make_plain
-from ..declaration.specs import HandlerSpec
+from ..declaration.specs import DaemonSpec, HandlerSpec, TimerSpec
 from ..errors import ErrorsMode
+from ..loggers import reference
 from ..settings import OperatorSettings
 from . import outcomes, statistics
-from .doing import Doing
-from .invocation import in_thread
 from .outcomes import AttemptsSoFar, LoggedOutcome, Outcome, UnfinishedSubhandlers
+from .pools import in_thread
 from .possible_writes import PossibleWrites
 from .progression import Progress
 from .statistics import Statistics
+
+_KINDS: Final[tuple[tuple[type[Cause], str], ...]] = ((WatchingCause, "event"), (IndexingCause, "index"))
+_TASKS: Final[tuple[tuple[type[HandlerSpec], str], ...]] = ((DaemonSpec, "daemon"), (TimerSpec, "timer"))
+_OURS = __name__.partition(".")[0]
 
 
 class Call(msgspec.Struct, eq=False):
@@ -62,7 +78,7 @@ async def attempt(
     counts = pools.of(spec, call.root)
     counts.running += 1
     began, ended = time(), "cancelled"
-    doing = log_context.set(Doing(cause, log_context.get(), spec, call.progress.retries))
+    doing = log_context.set(HandlerLogContext(cause, log_context.get(), spec, call.progress.retries))
     handled = current_cause.set(cause)
     try:
         if spec.timeout is not None or spec.retries is not None:
@@ -235,3 +251,68 @@ def _report(call: Call, verdict: LoggedOutcome, exc: Exception | None = None) ->
     if call.cause.logger.isEnabledFor(verdict.level):
         call.cause.logger.log(verdict.level, "%s", verdict.text, exc_info=exc if verdict.traceback else None)
     return verdict.outcome
+
+
+class HandlerLogContext(msgspec.Struct, eq=False):
+    """A cause that is being handled, or one handler's attempt for it; within the attempt of a key (`outer`), if there is one."""
+
+    cause: Cause
+    outer: LogContext | None
+    spec: HandlerSpec | None = None
+    retries: int = 0
+    number: int = msgspec.field(default_factory=next_number)
+
+    def fields(self) -> Mapping[str, Any]:
+        """Cause, handler, attempt (1 for the first), the object, and a name that all lines of the key's attempt have in common."""
+        outer = self.outer
+        name = unique_name(self.number) if outer is None else outer.fields().get("reconcile_id")
+        told: dict[str, Any] = {"cause": word(self.cause, self.spec), "reconcile_id": name}
+        if self.spec is not None:
+            told |= {"handler": str(self.spec.id), "attempt": self.retries + 1}
+        if isinstance(self.cause, ResourceCause):
+            told["k8s_ref"] = reference(self.cause.body)
+        return told
+
+
+def word(cause: Cause, spec: HandlerSpec | None = None) -> str:
+    """What a cause is called: create, update, delete, resume; event, index, daemon, timer; startup, cleanup and so on."""
+    if isinstance(cause, ChangingCause):
+        return cause.reason.value
+    if isinstance(cause, ActivityCause):
+        return cause.activity.value
+    found = next((text for kind, text in _KINDS if isinstance(cause, kind)), None)
+    return found or next((text for kind, text in _TASKS if isinstance(spec, kind)), "other")
+
+
+def born_in_handlers(indices: Mapping[str, Any]) -> dict[asyncio.Task[Any], str]:
+    """The tasks of this loop that run in the context of a handler of objects, or of `on.leading`, and how people know them.
+
+    `indices` are those of the operator: causes of others in the same loop have others. Tasks of this toolkit are left out.
+    """
+    found: dict[asyncio.Task[Any], str] = {}
+    for task in asyncio.all_tasks():
+        context = _context(task)
+        cause = None if context is None else context.get(current_cause)
+        if cause is not None and cause.indices is indices and _is_a_leaders(cause) and not _is_ours(task):
+            found[task] = f"the task {task.get_name()!r}, which a handler has started"
+    return found
+
+
+def _is_a_leaders(cause: Cause) -> bool:
+    if isinstance(cause, ActivityCause):
+        return cause.activity is Activity.LEADING
+    return isinstance(cause, (ChangingCause, DaemonCause, WatchingCause))
+
+
+def _context(task: asyncio.Task[Any]) -> Context | None:
+    get_context = getattr(task, "get_context", None)
+    if get_context is not None:
+        found: Context = get_context()
+        return found
+    # Python 3.11 keeps it to itself; of what a task refers to, its own context comes before those of its callbacks.
+    return next((item for item in gc.get_referents(task) if isinstance(item, Context)), None)
+
+
+def _is_ours(task: asyncio.Task[Any]) -> bool:
+    frame = getattr(task.get_coro(), "cr_frame", None)
+    return frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _OURS

@@ -5,7 +5,7 @@ its next attempt would be refused anyway.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from numbers import Real
@@ -13,6 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from ...client.wire.request import plain
+from ..causes.causes import Logger
+from ..causes.patch import Patch
 from ..declaration.specs import ActivitySpec, DaemonSpec, HandlerSpec, IndexingSpec, TimerSpec, WebhookSpec
 from ..errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError, PermanentError, TemporaryError
 
@@ -158,3 +161,22 @@ def _retry(
         final = Outcome(final=True, exception=HandlerRetriesError(exceed), subrefs=again.subrefs)
         return LoggedOutcome(final, logging.ERROR, exceed, traceback)
     return LoggedOutcome(again, logging.ERROR, retried, traceback)
+
+
+def deliver(patch: Patch, handler_id: str, result: Any, logger: Logger) -> None:
+    """Put a handler's result into the status under its id: mappings merge at the top level (Kopf behaviour).
+
+    One that is nothing for JSON is logged and dropped: the handler has done its work, and is not called again for that.
+    """
+    try:
+        told = plain(result)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        logger.error(  # noqa: TRY400 - where it was encoded tells the author of the handler nothing
+            "The result of handler %r cannot be written to the status, and is dropped: %s", handler_id, exc
+        )
+        return
+    known = patch.status.get(handler_id)
+    if isinstance(told, dict):
+        patch.status[handler_id] = {**(known if isinstance(known, Mapping) else {}), **told}
+    else:
+        patch.status[handler_id] = told

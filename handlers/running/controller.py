@@ -12,7 +12,7 @@ from ...runtime.tasks import Tasks
 from ..cycle.reconciler import ObjectKey, ObjectReconciler
 from ..declaration.survey import Survey
 from ..environment.environment import Environment
-from ..execution.born import born_in_handlers
+from ..execution.attempts import born_in_handlers
 from .observation import Cluster, Observation
 
 NAME = "operator"

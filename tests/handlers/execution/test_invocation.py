@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ctl.handlers.execution.invocation import in_thread
-from ctl.handlers.execution.pools import Pool
+from ctl.handlers.execution.pools import Pool, in_thread
 
 SECONDS = 30.0
 
