@@ -1,10 +1,11 @@
 """`import kopf` gives this toolkit, to operators and to the packages they use.
 
-Call `install_as_kopf()` once, before the first import of kopf (`ctl run` does so before it loads the operator's files; so does the package
-`kopf` of `ctl alias install`). From then on a finder before all others serves `kopf`, `kopf.on`, `kopf.testing` and `kopf.cli`, also where
-Kopf itself is installed. The public names are Kopf's. A name of a part that is not built yet can be imported and used in annotations;
-other uses raise an error. The private modules of Kopf (`kopf._cogs` and the like) can be imported too, since programs import public names
-from them, mostly for annotations, and `diff()`. Their other names are refused, with the public names to use instead.
+Call `install_as_kopf()` once, before the first import of kopf (`ctl run` does so before it loads the operator's files;
+so does the package `kopf` of `ctl alias install`). From then on a finder before all others serves `kopf`, `kopf.on`,
+`kopf.testing` and `kopf.cli`, also where Kopf itself is installed. The public names are Kopf's. A name of a part that
+is not built yet can be imported and used in annotations; other uses raise an error. The private modules of Kopf
+(`kopf._cogs` and the like) can be imported too, since programs import public names from them, mostly for annotations,
+and `diff()`. Their other names are refused, with the public names to use instead.
 """
 
 import ast
@@ -58,7 +59,9 @@ _CLI: Final = {
 
 
 class Pending:
-    """A name of Kopf whose part is not built yet: it can be imported and used in annotations; other uses raise NotImplementedError."""
+    """A name of Kopf whose part is not built yet: it can be imported and used in annotations; other uses raise
+    NotImplementedError.
+    """
 
     def __init__(self, name: str, line: str) -> None:
         self._name = name
@@ -153,7 +156,7 @@ class _Finder(MetaPathFinder):
             is_package = fullname == "kopf" or fullname in _INNER
             return ModuleSpec(fullname, _Loader(), origin=f"ctl {VERSION}", is_package=is_package)
         if is_inner(fullname):
-            # `from kopf import _cogs` would hide a ModuleNotFoundError. For modules of old versions, programs catch that error.
+            # `from kopf import _cogs` would hide a ModuleNotFoundError, which programs catch for modules of old versions.
             private = fullname.startswith("kopf._")
             raise (ImportError if private else ModuleNotFoundError)(_refusal(fullname), name=fullname)
         return None

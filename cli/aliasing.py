@@ -1,4 +1,6 @@
-"""`ctl alias` puts the distribution `kopf` into an environment: `import kopf`, the command `kopf` and `python -m kopf` are ctl's there."""
+"""`ctl alias` puts the distribution `kopf` into an environment: `import kopf`, the command `kopf` and `python -m kopf`
+are ctl's there.
+"""
 
 import importlib.metadata
 import importlib.util

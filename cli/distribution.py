@@ -1,7 +1,8 @@
 """The distribution `kopf` that stands for this toolkit: its metadata, and its wheel.
 
-Packages look for it by `importlib.metadata`, by entry points, and by their own requirements (`kopf>=1.36`). Its version is
-that of the Kopf whose behaviour we have. The wheel has three small files; the content of `import kopf` comes from ctl.
+Packages look for it by `importlib.metadata`, by entry points, and by their own requirements (`kopf>=1.36`). Its version
+is that of the Kopf whose behaviour we have. The wheel has three small files; the content of `import kopf` comes from
+ctl.
 """
 
 import base64
@@ -93,7 +94,9 @@ class AliasDistribution(Distribution):
 
     @classmethod
     def asked(cls, context: DistributionFinder.Context | None) -> "list[AliasDistribution]":
-        """The distribution, for a search by its name or for all distributions of the process; not for a search in folders."""
+        """The distribution, for a search by its name or for all distributions of the process; not for a search in
+        folders.
+        """
         given = vars(context) if context is not None else {}
         name = given.get("name")
         return [cls()] if (name is None or name.lower() == "kopf") and "path" not in given else []

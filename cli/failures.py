@@ -24,8 +24,8 @@ class CommandError(click.ClickException):
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn errors that the user can fix into CommandError: access, credentials, connections, refusals by the server, startup and cleanup
-    handlers, addresses of pages, and parts that are not built yet.
+    """Turn errors that the user can fix into CommandError: access, credentials, connections, refusals by the server,
+    startup and cleanup handlers, addresses of pages, and parts that are not built yet.
     """
     try:
         yield

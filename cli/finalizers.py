@@ -205,7 +205,9 @@ async def _free_all(client: Client, search: Search) -> list[tuple[HeldObject, Re
 
 
 async def _free(client: Client, one: HeldObject, finalizer: str) -> Removal:
-    """Remove the finalizer from this object, and no namesake. Raises the client's errors; Invalid after ATTEMPTS changes by others."""
+    """Remove the finalizer from this object, and no namesake. Raises the client's errors; Invalid after ATTEMPTS
+    changes by others.
+    """
     obj: Object | None = one.obj
     attempt = 0
     while True:

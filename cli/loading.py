@@ -1,6 +1,7 @@
 """Imports the user's files and modules, so that their decorators register the handlers.
 
-The traceback of a failed import shows the user's own code only, without frames of this toolkit and of the import system.
+The traceback of a failed import shows the user's own code only, without frames of this toolkit and of the import
+system.
 """
 
 import importlib
@@ -33,8 +34,8 @@ class LoadingError(click.ClickException):
 def load(paths: Sequence[str], modules: Sequence[str]) -> None:
     """Import the files, then the modules, in this order.
 
-    A file becomes the module `__kopf_script_{number}__{path}` and its folder the first entry of `sys.path` (Kopf's names,
-    which pickles and third-party tools know). Modules are looked for in the current folder too, last of all.
+    A file becomes the module `__kopf_script_{number}__{path}` and its folder the first entry of `sys.path` (Kopf's
+    names, which pickles and third-party tools know). Modules are looked for in the current folder too, last of all.
     Raises click.UsageError for a file or module that does not exist, LoadingError for one that fails.
     """
     _require(paths)

@@ -27,7 +27,9 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "sandbox": "Serve an embedded Kubernetes API, to try operators without a cluster.",
     "version": "Print the versions of ctl, of Python, and of the server.",
 }
-"""Each command is in the module of its name, or in that of _ELSEWHERE. The sentences stand here so that `ctl --help` loads no module."""
+"""Each command is in the module of its name, or in that of _ELSEWHERE. The sentences stand here so that `ctl --help`
+loads no module.
+"""
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "alias": "aliasing",
     "completion": "main",

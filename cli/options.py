@@ -23,7 +23,9 @@ _T = TypeVar("_T")
 
 @dataclass
 class CLIControls:
-    """Parts of an operator that the invoking program may supply as click's `obj`. The command supplies those that are None."""
+    """Parts of an operator that the invoking program may supply as click's `obj`. The command supplies those that are
+    None.
+    """
 
     ready_flag: Any = None
     """Set when the operator has started: a future or an event, of asyncio or of threads."""
@@ -41,8 +43,9 @@ class CLIControls:
 class Option(click.Option):
     """An option that `CTL_{COMMAND}_{NAME}` sets as well, and `KOPF_{COMMAND}_{NAME}` where that is absent.
 
-    NAME is Kopf's name of the option, or the option's own: CTL_RUN_CLUSTERWIDE or CTL_RUN_ALL_NAMESPACES. `legacy` are further names that
-    Kopf's variable has had. The values of a repeatable option are separated by spaces, and those of all its variables add up.
+    NAME is Kopf's name of the option, or the option's own: CTL_RUN_CLUSTERWIDE or CTL_RUN_ALL_NAMESPACES. `legacy` are
+    further names that Kopf's variable has had. The values of a repeatable option are separated by spaces, and those of
+    all its variables add up.
     """
 
     def __init__(self, *args: Any, legacy: Sequence[str] = (), **kwargs: Any) -> None:

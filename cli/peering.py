@@ -1,4 +1,5 @@
-"""`ctl freeze` pauses running operators for a while, and `ctl resume` ends the pause, both by a record in their peering objects.
+"""`ctl freeze` pauses running operators for a while, and `ctl resume` ends the pause, both by a record in their peering
+objects.
 
 The records are those of `kopf freeze` and `kopf resume`: each toolkit can end the pauses of the other.
 """

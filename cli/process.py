@@ -91,8 +91,8 @@ async def until_signalled(begin: Callable[[], None] = lambda: None) -> signal.Si
 def collecting_rarely() -> Iterator[None]:
     """Collect garbage rarely while inside, and never among the objects that exist at the start (modules, mostly).
 
-    Otherwise collections take a fifth of a busy operator's time. A threshold that the user has set, and a disabled collector, stay as
-    they are.
+    Otherwise collections take a fifth of a busy operator's time. A threshold that the user has set, and a disabled
+    collector, stay as they are.
     """
     is_default = gc.isenabled() and gc.get_threshold() == _INITIAL
     if is_default:
@@ -108,7 +108,9 @@ def collecting_rarely() -> Iterator[None]:
 
 
 def last_resort() -> Callable[[Exception], None] | None:
-    """The function that ends the process at once with one sentence and exit code 1; None where the command does not own the process."""
+    """The function that ends the process at once with one sentence and exit code 1; None where the command does not own
+    the process.
+    """
     return end_process if Process.is_ours else None
 
 

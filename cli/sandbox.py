@@ -44,8 +44,8 @@ class SandboxOptions:
 def sandbox(port: int, manifests: tuple[str, ...], kubeconfig: str | None) -> None:
     """Serve an embedded Kubernetes API, to try operators without a cluster.
 
-    Everything is kept in memory and gone at the end. kubectl and other clients work with the kubeconfig that is printed; the server
-    refuses requests without its token.
+    Everything is kept in memory and gone at the end. kubectl and other clients work with the kubeconfig that is
+    printed; the server refuses requests without its token.
     """
 
     async def serve() -> None:
@@ -65,8 +65,8 @@ def sandbox(port: int, manifests: tuple[str, ...], kubeconfig: str | None) -> No
 async def _serving(options: SandboxOptions) -> AsyncIterator[Path]:
     """Serve in the running loop, and yield the path of a kubeconfig for the server.
 
-    Raises click.ClickException for a manifest that is missing or wrong, a port that is taken, and a kubeconfig that cannot be written or
-    belongs to another cluster.
+    Raises click.ClickException for a manifest that is missing or wrong, a port that is taken, and a kubeconfig that
+    cannot be written or belongs to another cluster.
     """
     manifests = [(path, _read(path)) for path in options.manifests]
     async with contextlib.AsyncExitStack() as stack:
@@ -93,7 +93,9 @@ async def _serving(options: SandboxOptions) -> AsyncIterator[Path]:
 
 @contextlib.contextmanager
 def serving_in_thread(options: SandboxOptions) -> Iterator[Path]:
-    """Serve in a thread until the block ends, and yield the path of a kubeconfig for the server. Raises click.ClickException."""
+    """Serve in a thread until the block ends, and yield the path of a kubeconfig for the server. Raises
+    click.ClickException.
+    """
     ready: Future[Path] = Future()
     loop, stop = new_loop(), asyncio.Event()
 

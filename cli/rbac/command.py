@@ -136,8 +136,8 @@ class RbacOptions:
 def rbac(controls: CLIControls, /, **given: Any) -> None:
     """Print the least rights that the operator in FILES and modules needs.
 
-    The files are loaded, and no handlers are called. The rights cover the requests of the toolkit; add those for requests of the
-    handlers themselves with --also.
+    The files are loaded, and no handlers are called. The rights cover the requests of the toolkit; add those for
+    requests of the handlers themselves with --also.
     """
     check_namespaces(given)
     options = RbacOptions(**given)

@@ -1,7 +1,7 @@
 """Turns rights into roles and bindings, as YAML to be applied.
 
-Pure. A right in the served namespaces becomes a Role in each of them, a right in the cluster a ClusterRole, a right in the namespace of the
-Lease a Role there. Each role is bound to the operator's service account.
+Pure. A right in the served namespaces becomes a Role in each of them, a right in the cluster a ClusterRole, a right in
+the namespace of the Lease a Role there. Each role is bound to the operator's service account.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

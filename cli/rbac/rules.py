@@ -1,7 +1,7 @@
 """Derives the rights that an operator needs from its declarations and its setup.
 
-Pure: the facts about the cluster and the code are arguments. The rights cover all requests of the toolkit itself. Requests that handlers
-and reconcilers make with clients of their own cannot be known; a note says so.
+Pure: the facts about the cluster and the code are arguments. The rights cover all requests of the toolkit itself.
+Requests that handlers and reconcilers make with clients of their own cannot be known; a note says so.
 """
 
 import dis
