@@ -371,7 +371,7 @@ class DiagnosticsSettings(_Group):
     """How many characters about one object are logged within a minute (of the whole process), by loggers of handlers and by ours; None: any
     number."""
     debug_pages: bool | None = None
-    """Who may see the pages below `/debug`: True: everybody who reaches the port; False: nobody; None: clients on this machine (in a
+    """Which clients see the pages below `/debug`: True: all that reach the port; False: none; None: those on this machine (in a
     pod: by `kubectl port-forward`)."""
 
 

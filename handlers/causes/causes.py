@@ -1,7 +1,7 @@
 """Causes say why handlers are called, and hold the arguments of those handlers.
 
 A cause is not changed once it is made (it is not frozen for speed: one is made for each event); its patch and its memo may
-be. Its `kwargs` are the arguments of filters; handlers get those of the attempt besides (`param`, `retry`, `started`,
+be. Its `kwargs` are the arguments of filters; handlers also get those of the attempt (`param`, `retry`, `started`,
 `runtime`, `stopped`).
 """
 

@@ -1,1 +1,1 @@
-"""`ctl.handlers.declaration`: who wants to know."""
+"""`ctl.handlers.declaration`: decorators, their options, filters and selectors, and the registry of handlers."""

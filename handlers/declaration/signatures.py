@@ -66,7 +66,7 @@ def require_kwargs(fn: Callable[..., Any], role: str, *, positional: int = 0) ->
         )
     if required and required[0].name in {"self", "cls"} and not positional:
         raise HandlerSignatureError(
-            f"The {role} {describe(fn)} is a method without its object: nobody gives it {required[0].name!r}. Declare the "
+            f"The {role} {describe(fn)} is a method without its object: it would be called without {required[0].name!r}. Declare the "
             f"method of an object, as in on.create('kopfexamples')(instance.method), or make it a static method."
         )
 

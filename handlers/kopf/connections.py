@@ -136,8 +136,8 @@ class AiohttpSession:
 
 def _shown(info: ConnectionInfo | AiohttpSession) -> str:
     """The representation of a dataclass, without secrets and without the logins in URLs."""
-    told = ((one.name, getattr(info, one.name)) for one in fields(info) if one.repr)
-    values = (f"{name}={(redacted(value) if isinstance(value, str) else value)!r}" for name, value in told)
+    shown = ((one.name, getattr(info, one.name)) for one in fields(info) if one.repr)
+    values = (f"{name}={(redacted(value) if isinstance(value, str) else value)!r}" for name, value in shown)
     return f"{type(info).__name__}({', '.join(values)})"
 
 

@@ -158,7 +158,7 @@ class _Poster(logging.Handler):
             post = Event(reference, type_of_level(record.levelno), "Logging", self.format(record))
             if not post.is_about_event:
                 self._recorder.add(post, CorrelatorOptions(settings.logging_backoffs, SIMILAR_LOGS))
-        except Exception:  # as all logging handlers do: a message that cannot be formatted is told on stderr
+        except Exception:  # as all logging handlers do: a message that cannot be formatted is reported on stderr
             self.handleError(record)
 
 
