@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .controller.kernel import mappers, predicates
     from .controller.kernel.reconciler import Attempt, Result, TerminalError, Trigger
     from .controller.kernel.source import Channel, every
-    from .controller.leader.leadership import LeaderElectionConfig, Leadership
+    from .controller.leader.leadership import Leadership
+    from .controller.leader.lease_client import LeaderElectionConfig
     from .controller.leader.lease_rules import LeaseRules
     from .controller.program.manager import Manager, Stage
     from .controller.program.serve import ServeOptions, serve

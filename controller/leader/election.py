@@ -1,11 +1,13 @@
-"""Take part in the election of a leader by a Lease: drive the rules against the API, and open or close a gate accordingly."""
+"""Takes part in the election of a leader by a Lease: drives `lease_rules` against the API, and turns a gate accordingly."""
 
 import asyncio
 import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import tenacity
 
 from ...client.errors import (
     AccessError,
@@ -22,12 +24,10 @@ from ...client.rest import Client
 from ...runtime import clock
 from ...runtime.metrics import MetricFamily, Sample
 from ...runtime.tasks import Tasks
-from .gate import Callback, ManualGate
-from .lease_client import LEASES, LeaseName, LeaseObject
-from .lease_rules import Candidate, LeaseRules, Record
-from .written import Legacy, Versions, read
-
-__all__ = ["LEASES", "Election", "ElectionSettings", "Owner"]
+from .gate import ManualGate
+from .lease_client import FILES_ANNOTATION, RESOURCES_ANNOTATION, LeaderElectionConfig, LeaseObject
+from .lease_rules import Candidate, Record
+from .written_versions import PredecessorWrites, Versions, read_versions
 
 _logger = logging.getLogger("ctl.leadership")
 
@@ -56,90 +56,58 @@ ALONE = MetricFamily(
     ("name",),
 )
 FAMILIES = (STATUS, SLOW_PATH, SECONDS_LEFT, ALONE)
-FILES, RESOURCES = "ctl.dev/files", "ctl.dev/resources"
-"""The annotations that say whose lease it is: comma-separated."""
 
-RELEASE_PAUSE = 0.2
-"""Seconds between attempts to give a lease back."""
-
-
-@dataclass(frozen=True, slots=True)
-class ElectionSettings:
-    """Which lease, and as whom. `identity` must be nobody else's: the pod's name and a random part, for one."""
-
-    name: str
-    namespace: str
-    identity: str
-    rules: LeaseRules = field(default_factory=LeaseRules)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Put on the Lease when this participant makes it or takes it over."""
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    """The same. `FILES` and `RESOURCES` among them are compared with those of another holder."""
-    release_on_stop: bool = True
-    """Give the lease back at the end, so that another takes over at once instead of after its duration."""
+RELEASE = tenacity.AsyncRetrying(
+    retry=tenacity.retry_if_exception_type((APIError, RequestError, AccessError)), wait=tenacity.wait_fixed(0.2)
+)
+"""A release is repeated until its time is over: it spares others the wait for the whole duration."""
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """What an election asks of the process that it is for; in the loop of the election."""
+class ElectionHooks:
+    """Functions of the process that the election is for; called in the loop of the election."""
 
     may_renew: Callable[[], bool] = lambda: True
-    """Whether the process is in a state to lead; else the lease is neither renewed nor taken."""
-    notes: Callable[[], Mapping[str, str]] = dict
-    """Annotations that are new at each write."""
+    """Whether the process is able to lead; else the lease is neither renewed nor taken."""
+    annotations: Callable[[], Mapping[str, str]] = dict
+    """Annotations that each write puts on the Lease."""
     inherit: Callable[[Versions], object] = lambda _: None
-    """Take in what a predecessor wrote, before the lease is taken over."""
+    """Receives the versions that predecessors wrote, before the lease is taken over."""
 
 
-class Election:
+class Election(ManualGate):
     """A gate that is open while this process leads; and a component with a start and a stop.
 
-    Promised, within the assumptions of `leases`: of all participants one at most has its gate open. The gate is revoked at the renew deadline at
-    the latest, when another holder is seen, and when the lease is deleted; the participant then tries again, in the same process.
-    Errors of the server never end it. A hand-over by release is noticed through a watch where watching is allowed, else within the
+    Promised, within the assumptions of `lease_rules`: at most one participant has its gate open. The gate is revoked at the renew deadline at
+    the latest, when another holder is seen, and when the Lease is deleted; the participant then tries again, in the same process.
+    Errors of the server never end it. A release by the leader is noticed through a watch where watching is allowed, else within the
     jittered retry period.
     """
 
-    def __init__(self, client: Client, settings: ElectionSettings, owner: Owner = Owner()) -> None:
-        self.settings = settings
+    def __init__(self, client: Client, config: LeaderElectionConfig, hooks: ElectionHooks = ElectionHooks()) -> None:
+        super().__init__()
+        self.config = config
         self.term = 0
-        """How often this process has begun to lead."""
-        self.legacy = Legacy()
-        """What predecessors left, as it was found when this process began to lead."""
+        """The number of this process's terms."""
+        self.predecessors = PredecessorWrites()
+        """What predecessors wrote, as found when this process began to lead."""
         self.slow_path = 0
-        """How often a renewal had to read the lease first."""
-        self._owner = owner
-        self._which = LeaseName(settings.name, settings.namespace, settings.labels, settings.annotations)
-        self._lease = LeaseObject(client, self._which)
-        self._candidate = Candidate(settings.identity, settings.rules)
-        self._valve = ManualGate()
-        self._tasks = Tasks(f"election {settings.name}")
+        """How often a renewal had to read the Lease first."""
+        self._hooks = hooks
+        self._lease = LeaseObject(client, config)
+        self._candidate = Candidate(config.identity, config.rules)
+        self._tasks = Tasks(f"election {config.name}")
         self._loop: asyncio.AbstractEventLoop | None = None
-        # The legacy, if the lease is won; None: nothing was tried since it was won last.
-        self._claim: Legacy | None = None
+        # What predecessors wrote, if the lease is won; None: nothing was tried since the last term began.
+        self._claim: PredecessorWrites | None = None
         self._changed = asyncio.Event()
         self._holder: str | None = None
         # Whether the last attempt failed; and whether there was a warning of another operator.
         self._failing = self._warned = False
 
-    # The gate.
-
-    @property
-    def is_open(self) -> bool:
-        """Whether this process leads."""
-        return self._valve.is_open
-
-    async def wait_open(self) -> None:
-        """Wait until this process leads."""
-        await self._valve.wait_open()
-
-    def subscribe(self, callback: Callback) -> Callable[[], None]:
-        """Be told of each change; call what is given back to end that."""
-        return self._valve.subscribe(callback)
-
     @property
     def holder(self) -> str | None:
-        """Who holds the lease, as far as this process has seen; None: nobody."""
+        """The holder of the lease, as far as this process has seen; None: nobody."""
         record = self._candidate.record
         return record.holder or None if record is not None else None
 
@@ -150,18 +118,18 @@ class Election:
         return self._loop.time()
 
     def left(self) -> float:
-        """For how many seconds this process may act without another renewal, by the clocks as they are now. From any thread."""
+        """The seconds for which this process may act without another renewal, by the clocks as they are now. From any thread."""
         return 0.0 if self._loop is None else self._candidate.left(clock.Instant(self._loop.time(), clock.now()))
 
     def resign(self, term: int) -> None:
-        """End a term, if it lasts, in which the owner has ceased to act; the lease is then won anew. From any thread, after the start."""
+        """End this term if it lasts, since its process has ceased to act; the lease is then won anew. From any thread, after the start."""
         assert self._loop is not None
         # A closed loop has no term any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._resign, term)
 
     def _resign(self, term: int) -> None:
-        if self.term == term and self._valve.is_open:
+        if self.term == term and self.is_open:
             self._lose()
             self._changed.set()
 
@@ -169,11 +137,14 @@ class Election:
 
     @property
     def name(self) -> str:
-        """What it is called in the log."""
-        return f"election {self._which}"
+        """Its name in the log."""
+        return f"election {self.config.lease}"
 
     async def start(self) -> None:
-        """Begin to take part. Raises Unauthorized or Forbidden when the lease may not be read, and AccessError; what may pass is waited for."""
+        """Begin to take part.
+
+        Raises AccessError, and Unauthorized or Forbidden if the Lease may not be read; after other errors the election goes on.
+        """
         self._loop = asyncio.get_running_loop()
         try:
             await self._in_time(self._read())
@@ -182,60 +153,53 @@ class Election:
         except (APIError, RequestError, TimeoutError) as error:
             self._report(error)
         self._tasks.spawn(self._take_part(), name="lease")
-        self._tasks.spawn(self._lease.follow(self._heard, self.settings.rules.retry_period), name="watch")
+        self._tasks.spawn(self._lease.follow(self._heard, self.config.rules.retry_period), name="watch")
 
     async def stop(self, grace: float) -> None:
-        """Close the gate and give the lease back. To be called when everything that acts under it has stopped."""
+        """Close the gate and release the lease. Call it when everything that acts under it has stopped."""
         await self._tasks.stop(min(grace, 1.0))
-        held = self._valve.is_open
+        held = self.is_open
         self._candidate.lose()
-        self._valve.revoke()
-        if not held or not self.settings.release_on_stop:
+        self.revoke()
+        if not held or not self.config.release_on_stop:
             return
         try:
-            async with asyncio.timeout(max(1.0, min(grace, self.settings.rules.renew_deadline))):
+            async with asyncio.timeout(max(1.0, min(grace, self.config.rules.renew_deadline))):
                 await self._release()
         except TimeoutError:
-            _logger.warning("The lease %s could not be released in time; others wait for its end.", self._which)
+            _logger.warning("The lease %s could not be released in time; others wait for its end.", self.config.lease)
 
     async def _release(self) -> None:
-        """Until the time is over: it spares others the wait for the whole duration."""
-        known = True
-        while True:
-            try:
-                if not known:
+        async for attempt in RELEASE.copy():
+            with attempt:
+                if attempt.retry_state.attempt_number > 1:
+                    # The Lease may have changed, or be released already.
                     await self._read()
                 record = self._candidate.release(clock.now())
-                if record is None:
-                    return
-                await self._write(record)
-            except (APIError, RequestError, AccessError) as error:
-                _logger.debug("The lease %s is not released yet: %r", self._which, error)
-                known = False
-                await asyncio.sleep(RELEASE_PAUSE)
-            else:
-                _logger.info("The lease %s is released.", self._which)
-                return
+                if record is not None:
+                    await self._write(record)
+                    _logger.info("The lease %s is released.", self.config.lease)
 
     # Taking part.
 
     async def _take_part(self) -> None:
+        # No retry policy: the rules of leases set the time of each attempt, after a success as after a failure.
         while True:
             began = _monotonic()
             try:
-                if self._owner.may_renew():
+                if self._hooks.may_renew():
                     await self._attempt_in_time()
                     self._failing = False
             except (APIError, RequestError, AccessError, TimeoutError) as error:
                 self._report(error)
             except Exception:
-                # The election outlives whatever it is.
-                _logger.exception("Taking part in the election of %s failed unexpectedly.", self._which)
+                # The election continues after any error.
+                _logger.exception("Taking part in the election of %s failed unexpectedly.", self.config.lease)
             self._judge()
             await self._pause(_monotonic() - began)
 
     async def _attempt_in_time(self) -> None:
-        """What hangs must not outlive the time in which we may act."""
+        """A request that hangs must end before our lease does."""
         left = self.left()
         async with asyncio.timeout(left if left > 0 else None):
             await self._attempt(leading=left > 0)
@@ -251,35 +215,35 @@ class Election:
         try:
             await self._in_time(self._write(self._candidate.proposal(clock.now())))
         except (Conflict, AlreadyExists, NotFound):
-            # Somebody was faster, or our own answer was lost: what is stored tells.
+            # Another participant was faster, or the answer to our own write was lost: the stored Lease tells which.
             self.slow_path += leading
             await self._in_time(self._read())
-            if leading and self.holder == self.settings.identity:
+            if leading and self.holder == self.config.identity:
                 await self._in_time(self._write(self._candidate.proposal(clock.now())))
             elif self._candidate.record == before:
-                # Nobody was: the namespace is missing, for one.
+                # Neither: the namespace is missing, for example.
                 raise
 
     async def _in_time(self, request: Awaitable[None]) -> None:
-        """One request that hangs leaves time for a second attempt; several that are merely slow have theirs each, as client-go's have."""
-        async with asyncio.timeout(max(1.0, self.settings.rules.renew_deadline / 2)):
+        """A request that hangs leaves time for a second attempt. Slow requests have this time each, as in client-go."""
+        async with asyncio.timeout(max(1.0, self.config.rules.renew_deadline / 2)):
             await request
 
     def _note_claim(self) -> None:
-        """Remember what was there before us. A claim of ours that was stored, with its answer lost, remains what it was."""
-        if self._claim is None or self.holder != self.settings.identity:
-            self._claim = Legacy(read(self._lease.annotations), self._candidate.acting_until)
-            self._owner.inherit(self._claim.written)
+        """Remember what predecessors wrote. If our own write was stored and its answer lost, the first finding stays."""
+        if self._claim is None or self.holder != self.config.identity:
+            self._claim = PredecessorWrites(read_versions(self._lease.annotations), self._candidate.acting_until)
+            self._hooks.inherit(self._claim.versions)
 
     async def _pause(self, taken: float) -> None:
-        """Wait for the next attempt, or for a change of the lease that matters; the last attempt has taken so many seconds."""
-        rules, candidate = self.settings.rules, self._candidate
+        """Wait for the next attempt or for a change of the Lease. `taken`: the seconds that the last attempt took."""
+        rules, candidate = self.config.rules, self._candidate
         now = clock.instant()
         if candidate.holds(now):
             # From one sending to the next: a slow answer must not make renewals rarer.
             wait = min(max(rules.retry_period / 10, rules.retry_period - taken), candidate.left(now))
         else:
-            # Spread: not all who wait shall ask at the same moment.
+            # Spread, so that standbys do not ask at the same moment.
             wait = rules.retry_period * (1.0 + rules.jitter * random.random())
             vacant = candidate.vacant_in(now.monotonic)
             if 0 < vacant < wait:
@@ -291,29 +255,33 @@ class Election:
             self._judge()
 
     def _judge(self) -> None:
-        """Open or revoke the gate according to the rules, and tell the log who leads."""
+        """Open or revoke the gate according to the rules, and log a new holder."""
         if self.holder != self._holder:
             self._holder = self.holder
-            _logger.info("The lease %s is held by %s.", self._which, self._holder or "nobody")
+            _logger.info("The lease %s is held by %s.", self.config.lease, self._holder or "nobody")
         if self._candidate.holds(clock.instant()):
-            if not self._valve.is_open:
-                _logger.info("Leading as %s.", self.settings.identity)
+            if not self.is_open:
+                _logger.info("Leading as %s: the lease %s.", self.config.identity, self.config.lease)
                 self.term += 1
-                self.legacy, self._claim = self._claim or Legacy(), None
-                self._valve.open()
-        elif self._valve.is_open:
+                self.predecessors, self._claim = self._claim or PredecessorWrites(), None
+                self.open()
+        elif self.is_open:
             self._lose()
 
     def _lose(self) -> None:
-        _logger.warning("Leading no more; this process (%s) takes part in the election again.", self.settings.identity)
+        _logger.warning(
+            "Lost leadership of %s; this process (%s) takes part in the election again.",
+            self.config.lease,
+            self.config.identity,
+        )
         self._candidate.lose()
-        self._valve.revoke()
+        self.revoke()
 
     def _report(self, error: Exception) -> None:
-        # While there is something to lose each failure is told, else the first one of a series.
-        level = logging.WARNING if self._valve.is_open or not self._failing else logging.DEBUG
+        # A leader logs each failure; others log the first one of a series.
+        level = logging.WARNING if self.is_open or not self._failing else logging.DEBUG
         self._failing = True
-        _logger.log(level, "The lease %s could not be read or written: %s", self._which, in_words(error))
+        _logger.log(level, "The lease %s could not be read or written: %s", self.config.lease, in_words(error))
 
     # The Lease.
 
@@ -323,36 +291,36 @@ class Election:
         self._compare()
         if self._candidate.is_doubled and not told:
             _logger.error(
-                "Another process takes part in the election of %s as %s too, and both lead. An identity must be nobody else's: give "
-                "each replica its own (settings.leadership.identity), or none, for one with a random part.",
-                self._which,
-                self.settings.identity,
+                "Another process takes part in the election of %s as %s too, and both lead. Each replica needs an identity of its "
+                "own: settings.leadership.identity, or none, for one with a random part.",
+                self.config.lease,
+                self.config.identity,
             )
 
     async def _write(self, record: Record) -> None:
         self._candidate.sending(record, clock.instant())
-        await self._lease.write(record, self._owner.notes())
+        await self._lease.write(record, self._hooks.annotations())
         self._candidate.confirmed()
 
     def _heard(self, record: Record | None) -> None:
-        # What is stored is read before anything is decided: the stream may lag behind. A leader's own renewals, heard of before
-        # their answers, are nothing to hurry for.
-        if not self._valve.is_open or record is None or record.holder != self.settings.identity:
+        # The next attempt reads the Lease, since the watch may lag. A leader's own renewals, which the watch may show before their
+        # answers, start no attempt.
+        if not self.is_open or record is None or record.holder != self.config.identity:
             self._changed.set()
 
     def _compare(self) -> None:
         """Warn once when the lease seems to be that of another operator."""
-        if self._warned or self.holder in {None, self.settings.identity}:
+        if self._warned or self.holder in {None, self.config.identity}:
             return
-        theirs, ours = self._lease.annotations, self.settings.annotations
-        for what, name in (("files", FILES), ("resources", RESOURCES)):
+        theirs, ours = self._lease.annotations, self.config.lease_annotations
+        for what, name in (("files", FILES_ANNOTATION), ("resources", RESOURCES_ANNOTATION)):
             if name in ours and name in theirs and ours[name] != theirs[name]:
                 self._warned = True
                 _logger.warning(
                     "Is %s another operator? It holds the lease %s with the %s %s; those of this one are %s. "
                     "Two operators need two leases: give one of them a name of its own.",
                     self.holder,
-                    self._which,
+                    self.config.lease,
                     what,
                     theirs[name],
                     ours[name],
@@ -361,9 +329,9 @@ class Election:
 
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment (a source for `ctl.runtime.metrics`)."""
-        yield Sample(STATUS, (self.settings.name,), int(self.is_open))
-        yield Sample(SLOW_PATH, (self.settings.name,), self.slow_path)
-        yield Sample(SECONDS_LEFT, (self.settings.name,), self.left())
+        yield Sample(STATUS, (self.config.name,), int(self.is_open))
+        yield Sample(SLOW_PATH, (self.config.name,), self.slow_path)
+        yield Sample(SECONDS_LEFT, (self.config.name,), self.left())
 
 
 def _monotonic() -> float:

@@ -15,7 +15,8 @@ from ..building.built import BuiltController, accuse
 from ..http.addresses import Site, parse_http, sites
 from ..http.diagnostics import Diagnostics
 from ..leader.gate import Gate
-from ..leader.leadership import LeaderElectionConfig, Leadership
+from ..leader.leadership import Leadership
+from ..leader.lease_client import LeaderElectionConfig
 from .manager import Component, Hooks, Manager, Stage
 from .stopping import LastResort, stopping_on_signals
 from .terms import ProgramGate, TermHooks, Terms, acting_in, gate_of

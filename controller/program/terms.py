@@ -204,7 +204,7 @@ class Terms:
 
     async def _until_somebody_leads(self, leadership: Leadership) -> None:
         """Wait until the holder of the lease is known: only then is this process a standby."""
-        while not leadership.is_open and leadership.holder in {None, "", leadership.settings.identity}:  # noqa: ASYNC110
+        while not leadership.is_open and leadership.holder in {None, "", leadership.config.identity}:  # noqa: ASYNC110
             await asyncio.sleep(LOOK)
 
     async def _stand_by(self, leadership: Leadership) -> None:
@@ -214,14 +214,14 @@ class Terms:
         try:
             while not (leadership.is_open and task.done()):
                 holder = leadership.holder or "nobody"
-                if holder not in {told, leadership.settings.identity}:
+                if holder not in {told, leadership.config.identity}:
                     told = holder
                     _logger.info("Standby; the leader is %s.", told)
                 if task.done():
                     task.result()
-                    await _within(leadership.wait_open(), leadership.settings.rules.retry_period)
+                    await _within(leadership.wait_open(), leadership.config.rules.retry_period)
                 else:
-                    await asyncio.wait({task}, timeout=leadership.settings.rules.retry_period)
+                    await asyncio.wait({task}, timeout=leadership.config.rules.retry_period)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -265,7 +265,7 @@ class Terms:
         survivors = [name for task, name in acting.items() if not task.done()]
         if not survivors:
             return
-        error = StillActing(_lease(leadership), survivors)
+        error = StillActing(leadership.config.lease, survivors)
         self._fail(self.name, error)
         if self._last_resort is not None:
             resort_to(self._last_resort, error, left / 4)
@@ -274,11 +274,7 @@ class Terms:
         """In the thread of the election: the event loop has not heard of the loss, and nothing can be cancelled in it."""
         assert self._leadership is not None
         assert self._last_resort is not None
-        resort_now(self._last_resort, StillActing(_lease(self._leadership), ["what blocks the event loop"]))
-
-
-def _lease(leadership: Leadership) -> str:
-    return f"{leadership.settings.namespace}/{leadership.settings.name}"
+        resort_now(self._last_resort, StillActing(self._leadership.config.lease, ["what blocks the event loop"]))
 
 
 async def _within(coro: Any, seconds: float) -> None:

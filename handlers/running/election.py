@@ -18,8 +18,8 @@ from ...client.errors import AccessError, APIError, NotFound, RequestError
 from ...client.resources import Resource
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
-from ...controller.leader.election import LEASES
-from ...controller.leader.leadership import Alone, LeaderElectionConfig, Leadership
+from ...controller.leader.leadership import Alone, Leadership
+from ...controller.leader.lease_client import LEASES, LeaderElectionConfig
 from ...controller.leader.lease_rules import LeaseRules
 from ...controller.peering.gate import Peering
 from ...controller.peering.records import own_identity
@@ -190,7 +190,7 @@ async def peers_of(
     if not identity:
         # The name of the host may have to be asked for.
         identity = await asyncio.to_thread(own_identity)
-    lease = "" if leadership is None else f"{leadership.settings.namespace}/{leadership.settings.name}"
+    lease = "" if leadership is None else leadership.config.lease
     options = peering_options(settings, identity, "" if leadership is not None and leadership.alone else lease)
 
     async def may(verb: str, resource: Resource, namespace: str | None) -> bool:

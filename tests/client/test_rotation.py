@@ -15,7 +15,8 @@ from ctl.client.config.loading import load_access
 from ctl.client.errors import Unauthorized
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
+from ctl.controller.leader.leadership import Leadership
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.informers.factory import SharedInformerFactory
 from ctl.informers.reflector_state import Phase
 from ctl.runtime import clock

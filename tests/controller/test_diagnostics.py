@@ -20,7 +20,7 @@ from ctl.client.settings import ClientSettings
 from ctl.controller.http.addresses import Address, sites
 from ctl.controller.http.diagnostics import Diagnostics
 from ctl.controller.http.server import AddressTaken
-from ctl.controller.leader.leadership import LeaderElectionConfig
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.runtime.watchdog import LoopWatchdog
 from ctl.sandbox import Match, Sandbox

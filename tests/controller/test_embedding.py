@@ -11,7 +11,7 @@ from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
-from ctl.controller.leader.leadership import LeaderElectionConfig
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.handlers.declaration.registry import OperatorRegistry

@@ -20,7 +20,7 @@ from ctl.client.settings import ClientSettings
 from ctl.controller.api.client import UnknownResource
 from ctl.controller.building.context import Context
 from ctl.controller.http.server import AddressTaken
-from ctl.controller.leader.leadership import LeaderElectionConfig
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.controller.program.terms import StillActing

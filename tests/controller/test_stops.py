@@ -10,7 +10,7 @@ import ctl
 from ctl.client.config.access import Access
 from ctl.client.resources import Resource
 from ctl.client.rest import Client
-from ctl.controller.leader.leadership import LeaderElectionConfig
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.program.serve import serve
 from ctl.sandbox import Match, Sandbox

@@ -18,7 +18,7 @@ from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.controller.leader.election_thread import ElectionThread
 from ctl.controller.leader.gate import LeaseGate, ManualGate, Turn
-from ctl.controller.leader.leadership import LeaderElectionConfig
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.controller.program.serve import ServeOptions, serve
 from ctl.controller.program.stopping import resort_to

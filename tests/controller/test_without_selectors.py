@@ -14,7 +14,7 @@ from ctl.client.resources import Key, Resource
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
 from ctl.controller.api.client import CachedClient
-from ctl.controller.leader.lease_client import LEASES, LeaseName, LeaseObject
+from ctl.controller.leader.lease_client import LEASES, LeaderElectionConfig, LeaseObject
 from ctl.controller.leader.lease_rules import Record
 from ctl.controller.peering.gate import Peering
 from ctl.controller.peering.rules import PeeringOptions, Rank
@@ -76,7 +76,7 @@ async def test_a_finalizer_is_taken_off_the_object_that_has_it(user: Client, beh
 
 async def test_a_lease_is_told_of_no_other_lease(user: Client, behind: Client) -> None:
     told: list[str | None] = []
-    lease = LeaseObject(behind, LeaseName("ours", "default"))
+    lease = LeaseObject(behind, LeaderElectionConfig("ours", "default", "a"))
     task = asyncio.create_task(
         lease.follow(lambda record: told.append(record.holder if record is not None else None), 2.0)
     )

@@ -354,8 +354,8 @@ async def test_inside_of_a_cluster_the_lease_is_named_and_placed_by_the_pods_acc
             rights,
         )
         assert found is not None
-        assert (found.settings.name, found.settings.namespace) == ("ctl-cats-main-op", "pets")
-        assert found.settings.files == ("Main_op.py", "pkg.other")
+        assert (found.config.name, found.config.namespace) == ("ctl-cats-main-op", "pets")
+        assert found.config.files == ("Main_op.py", "pkg.other")
         chosen = Candidacy(settings, world.registry, access, is_access_chosen=True, account=mounted)
         assert await candidate(chosen, client, rights) is None
         monkeypatch.setenv("KUBECONFIG", "/some/where")
@@ -363,9 +363,9 @@ async def test_inside_of_a_cluster_the_lease_is_named_and_placed_by_the_pods_acc
         settings.leadership.elect = True
         named = await candidate(Candidacy(settings, world.registry, access, ("a.py",), account=mounted), client, rights)
         assert named is not None
-        assert named.settings.name.startswith("ctl-")
-        assert named.settings.name.endswith("-a")
-        assert named.settings.namespace == "default"
+        assert named.config.name.startswith("ctl-")
+        assert named.config.name.endswith("-a")
+        assert named.config.namespace == "default"
 
 
 def account(folder: Path) -> Path:

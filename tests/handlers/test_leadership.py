@@ -17,7 +17,7 @@ import ctl
 from ctl.client.config.access import Access
 from ctl.client.errors import NotFound
 from ctl.client.resources import Resource
-from ctl.controller.leader.election import LEASES
+from ctl.controller.leader.lease_client import LEASES
 from ctl.controller.program.terms import StillActing
 from ctl.handlers.declaration.registry import OperatorRegistry
 from ctl.handlers.execution.activities import ActivityError

@@ -11,7 +11,7 @@ import pytest
 import ctl
 from ctl.client.config.access import Access
 from ctl.client.resources import Resource
-from ctl.controller.leader.leadership import LeaderElectionConfig
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.controller.program.serve import serve
 from ctl.handlers.execution.activities import ActivityError
 from ctl.sandbox import Match

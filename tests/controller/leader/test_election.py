@@ -13,14 +13,15 @@ from ctl.client.config.access import Access
 from ctl.client.errors import NotFound
 from ctl.client.rest import Client, PatchKind
 from ctl.client.settings import ClientSettings
-from ctl.controller.leader.election import LEASES, Election, ElectionSettings
+from ctl.controller.leader.election import Election
 from ctl.controller.leader.gate import Turn
+from ctl.controller.leader.lease_client import LEASES, LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.sandbox import Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
-SETTINGS = ElectionSettings("operator", "default", "a", labels={"app": "x"}, annotations={"note": "y"})
+SETTINGS = LeaderElectionConfig("operator", "default", "a", labels={"app": "x"}, annotations={"note": "y"})
 
 
 @contextlib.asynccontextmanager

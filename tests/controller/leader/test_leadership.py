@@ -20,9 +20,9 @@ from ctl.client.settings import ClientSettings
 from ctl.controller.kernel import mappers
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt, Result
-from ctl.controller.leader.election import LEASES
 from ctl.controller.leader.gate import Turn
-from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
+from ctl.controller.leader.leadership import Leadership
+from ctl.controller.leader.lease_client import LEASES, LeaderElectionConfig
 from ctl.informers.factory import SharedInformerFactory
 from ctl.sandbox import Match, Sandbox
 
@@ -233,7 +233,16 @@ async def test_leader_follower_leader_in_one_process(sandbox: Sandbox, caplog: p
             await a.write("2")
             await asyncio.sleep(1)
         assert a.turns == [Turn.OPENED] + [Turn.REVOKED, Turn.OPENED] * 3
-    assert len([line for line in caplog.messages if line.startswith("Leading no more; this process (a)")]) == 3
+    assert (
+        len(
+            [
+                line
+                for line in caplog.messages
+                if line.startswith("Lost leadership of default/operator; this process (a)")
+            ]
+        )
+        == 3
+    )
 
 
 async def test_a_write_in_flight_ends_with_the_lease(sandbox: Sandbox) -> None:

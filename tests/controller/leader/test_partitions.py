@@ -16,7 +16,8 @@ from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.client.settings import ClientSettings
 from ctl.controller.leader.gate import Turn
-from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
+from ctl.controller.leader.leadership import Leadership
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.sandbox import LoggedRequest, Match, Sandbox
 
 pytestmark = pytest.mark.virtual_time

@@ -16,7 +16,8 @@ from ctl.client.resources import Resource
 from ctl.client.rest import Client
 from ctl.controller.leader.election_thread import ElectionThread, LoopCheck, ProgramAccess
 from ctl.controller.leader.gate import Turn
-from ctl.controller.leader.leadership import LeaderElectionConfig, Leadership
+from ctl.controller.leader.leadership import Leadership
+from ctl.controller.leader.lease_client import LeaderElectionConfig
 from ctl.controller.leader.lease_rules import LeaseRules
 from ctl.sandbox import Match, Sandbox, SandboxSettings
 
@@ -132,7 +133,7 @@ async def test_a_loop_that_stands_still_for_too_long_loses_the_lease_and_wins_it
     await leadership.start()
     try:
         await soon(lambda: leadership.is_open)
-        block(lambda: "has not turned for 0.3 s" in caplog.text and leadership.left() == 0)
+        block(lambda: "has been blocked for 0.3 s" in caplog.text and leadership.left() == 0)
         assert not leadership.is_open, "known without a turn of the loop"
         lost = len(turns)
         await soon(lambda: len(turns) >= lost + 2)

@@ -1,4 +1,4 @@
-"""What a leader leaves to its successor: the newest version that it wrote of each resource."""
+"""The newest version of each resource that a leader wrote. It stands on the Lease, and a successor waits until its caches show it."""
 
 import json
 import threading
@@ -8,29 +8,28 @@ from dataclasses import dataclass, field
 from ...client.objects import version_order
 from ...client.resources import Resource
 
-WRITTEN = "ctl.dev/written"
-"""The annotation of a Lease with the versions: JSON of `plural.group` to a version; `?` where a write may have been applied, and nobody
-knows as which version."""
+WRITTEN_ANNOTATION = "ctl.dev/written"
+"""The annotation of a Lease with the versions: JSON of `plural.group` to a version; `?`: a write may have been applied as an unknown version."""
 UNKNOWN = "?"
 LIMIT = 200
-"""How many resources are remembered: those written last. What was written before them was seen by everybody long ago."""
+"""The number of resources that are remembered: those written last. Older writes were seen by all long ago."""
 
 Versions = Mapping[str, str | None]
-"""By the names of resources; None: nobody knows."""
+"""Versions by the names of resources; None: unknown."""
 
 
-class Written:
+class WrittenVersions:
     """The newest version of each resource that was written under a lease. May be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # The order is that of the last writes.
         self._versions: dict[str, str | None] = {}
-        # Of whose writes by this process an answer was lost: such a write may be applied after others that were answered.
+        # Resources with a write whose answer was lost: the server may apply that write after later ones.
         self._lost: set[str] = set()
 
     def note(self, resource: Resource, version: str | None) -> None:
-        """A write was answered with this version. None: it may have been applied all the same; then the newest stays unknown."""
+        """Note the version of a write. None: its answer was lost, and it may have been applied; then the newest version stays unknown."""
         name = resource.name
         with self._lock:
             if version is None:
@@ -38,7 +37,7 @@ class Written:
             self._put(name, None if name in self._lost else version)
 
     def inherit(self, versions: Versions) -> None:
-        """What a predecessor wrote is left to the successor as well, who may have missed it too."""
+        """Pass the versions of a predecessor on to the successor, which may not have seen them either."""
         with self._lock:
             for name, version in versions.items():
                 if self._versions.get(name, "") is not None:
@@ -55,14 +54,14 @@ class Written:
     def text(self) -> str:
         """The value of the annotation."""
         with self._lock:
-            told = {name: UNKNOWN if version is None else version for name, version in self._versions.items()}
-        return json.dumps(told, separators=(",", ":"), sort_keys=True)
+            shown = {name: UNKNOWN if version is None else version for name, version in self._versions.items()}
+        return json.dumps(shown, separators=(",", ":"), sort_keys=True)
 
 
-def read(annotations: Mapping[str, str] | None) -> Versions:
-    """The versions of an annotation; nothing where there is none, or what cannot be read."""
+def read_versions(annotations: Mapping[str, str] | None) -> Versions:
+    """The versions in the annotation of a Lease; none if it is absent or cannot be read."""
     try:
-        found = json.loads((annotations or {}).get(WRITTEN) or "{}")
+        found = json.loads((annotations or {}).get(WRITTEN_ANNOTATION) or "{}")
     except ValueError:
         return {}
     if not isinstance(found, dict):
@@ -73,16 +72,18 @@ def read(annotations: Mapping[str, str] | None) -> Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Legacy:
-    """What is known of those who led before."""
+class PredecessorWrites:
+    """What earlier leaders wrote."""
 
-    written: Versions = field(default_factory=dict)
+    versions: Versions = field(default_factory=dict)
     until: float | None = None
-    """The moment, in the time of the loop that renews, up to which the last one may have written more than it told of; None: it
-    told everything, since it gave the lease back after its last write, or there was nobody."""
+    """The time of the renewing loop until which the last leader may have written newer versions than these.
+
+    None: it wrote none, since it released the lease after its last write, or there was no leader.
+    """
 
 
 def _newer(one: str, other: str) -> str:
     first, second = version_order(one), version_order(other)
-    # What cannot be compared came later.
+    # Versions that cannot be compared: the later write wins.
     return one if first is not None and second is not None and first > second else other

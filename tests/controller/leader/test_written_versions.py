@@ -3,19 +3,19 @@ import json
 import pytest
 
 from ctl.client.resources import Resource
-from ctl.controller.leader.written import LIMIT, WRITTEN, Written, read
+from ctl.controller.leader.written_versions import LIMIT, WRITTEN_ANNOTATION, WrittenVersions, read_versions
 
 PODS = Resource("", "v1", "pods")
 MAPS = Resource("", "v1", "configmaps")
 
 
-def _told(written: Written) -> dict[str, str]:
+def _told(written: WrittenVersions) -> dict[str, str]:
     found: dict[str, str] = json.loads(written.text())
     return found
 
 
 def test_the_newest_version_of_each_resource_is_told_compactly() -> None:
-    written = Written()
+    written = WrittenVersions()
     assert written.text() == "{}"
     for version in ("99", "101", "100"):
         written.note(PODS, version)
@@ -24,14 +24,14 @@ def test_the_newest_version_of_each_resource_is_told_compactly() -> None:
 
 
 def test_versions_of_a_kind_share_an_entry() -> None:
-    written = Written()
+    written = WrittenVersions()
     written.note(Resource("kopf.dev", "v1", "kopfexamples"), "7")
     written.note(Resource("kopf.dev", "v2", "kopfexamples"), "8")
     assert _told(written) == {"kopfexamples.kopf.dev": "8"}
 
 
 def test_what_cannot_be_compared_is_the_last() -> None:
-    written = Written()
+    written = WrittenVersions()
     for version in ("abc", "12", "0x"):
         written.note(PODS, version)
     assert _told(written) == {"pods": "0x"}
@@ -39,7 +39,7 @@ def test_what_cannot_be_compared_is_the_last() -> None:
 
 def test_what_nobody_knows_stays_unknown_whatever_is_answered_later() -> None:
     """A write whose answer was lost may be applied after those that were answered: none of them covers it."""
-    written = Written()
+    written = WrittenVersions()
     written.note(PODS, "7")
     written.note(PODS, None)
     assert _told(written) == {"pods": "?"}
@@ -54,7 +54,7 @@ def test_what_nobody_knows_stays_unknown_whatever_is_answered_later() -> None:
 
 def test_what_a_predecessor_did_not_know_is_covered_by_the_first_write_of_a_successor() -> None:
     """The predecessor's writes are all applied, or never, by then."""
-    written = Written()
+    written = WrittenVersions()
     written.inherit({"pods": None})
     assert _told(written) == {"pods": "?"}
     written.inherit({"pods": None})
@@ -64,14 +64,14 @@ def test_what_a_predecessor_did_not_know_is_covered_by_the_first_write_of_a_succ
 
 
 def test_a_legacy_is_handed_on() -> None:
-    written = Written()
+    written = WrittenVersions()
     written.note(PODS, "7")
     written.inherit({"pods": "5", "configmaps": "3", "secrets": None})
     assert _told(written) == {"pods": "7", "configmaps": "3", "secrets": "?"}
 
 
 def test_those_written_longest_ago_are_forgotten_first() -> None:
-    written = Written()
+    written = WrittenVersions()
     for number in range(LIMIT):
         written.note(Resource("x.dev", "v1", f"r{number}"), "1")
     written.note(Resource("x.dev", "v1", "r0"), "2")
@@ -83,13 +83,13 @@ def test_those_written_longest_ago_are_forgotten_first() -> None:
 
 
 def test_it_is_read_as_it_was_written() -> None:
-    written = Written()
+    written = WrittenVersions()
     written.note(PODS, "7")
     written.note(MAPS, None)
-    assert read({WRITTEN: written.text(), "other": "x"}) == {"pods": "7", "configmaps": None}
+    assert read_versions({WRITTEN_ANNOTATION: written.text(), "other": "x"}) == {"pods": "7", "configmaps": None}
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[1]", '"text"', "null", '{"pods": 7}'])
 def test_what_cannot_be_read_is_nothing(text: str) -> None:
-    assert read({WRITTEN: text}) == {}
-    assert read(None) == {}
+    assert read_versions({WRITTEN_ANNOTATION: text}) == {}
+    assert read_versions(None) == {}
