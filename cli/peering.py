@@ -14,7 +14,7 @@ import click
 from ..client.discovery import Discovery
 from ..client.rest import Client
 from ..controller.peering.records import own_identity, write_records
-from ..controller.peering.rules import GROUPS, Peer, Spot, relevant
+from ..controller.peering.rules import GROUPS, Peer, PeeringScope, relevant
 from ..handlers.declaration.namespaces import exact_namespaces, match_namespaces
 from ..runtime import clock
 from .failures import CommandError, explained
@@ -127,14 +127,14 @@ def freeze(**given: Any) -> None:
             f"Nothing is frozen: there is no peering object {target}. Operators look for it where they were told to "
             "(--peering), else by the name 'default'. Create it: docs/peering.md shows how."
         )
-    for spot in frozen:
+    for scope in frozen:
         logger.info(
             "Operators up to the priority %d are frozen by %s for %d s: %r %s.",
             priority,
             target.identity,
             peer.lifetime,
             target.name,
-            spot,
+            scope,
         )
 
 
@@ -150,19 +150,19 @@ def _resume(target: Target) -> None:
     resumed = _write(target, None)
     if not resumed:
         logger.warning("There is no peering object %s, so nothing was frozen there.", target)
-    for spot in resumed:
-        logger.info("Operators are not frozen by %s any more: %r %s.", target.identity, target.name, spot)
+    for scope in resumed:
+        logger.info("Operators are not frozen by %s any more: %r %s.", target.identity, target.name, scope)
 
 
-def _write(target: Target, peer: Peer | None) -> list[Spot]:
+def _write(target: Target, peer: Peer | None) -> list[PeeringScope]:
     """Write the record, or remove it, in each peering object that exists; returns where."""
     record = None if peer is None else peer.record()
 
-    async def write(client: Client) -> list[Spot]:
+    async def write(client: Client) -> list[PeeringScope]:
         return [
-            spot
-            for spot in await _spots(target, client)
-            if await write_records(client, spot, target.name, {target.identity: record}, channel="request")
+            scope
+            for scope in await _scopes(target, client)
+            if await write_records(client, scope, target.name, {target.identity: record}, channel="request")
         ]
 
     with explained():
@@ -174,12 +174,12 @@ def _write(target: Target, peer: Peer | None) -> list[Spot]:
             ) from exc
 
 
-async def _spots(target: Target, client: Client) -> list[Spot]:
+async def _scopes(target: Target, client: Client) -> list[PeeringScope]:
     resources = sorted(relevant(await Discovery(client).resources(GROUPS), clusterwide=target.clusterwide), key=repr)
     if target.clusterwide:
-        return [Spot(resource, None) for resource in resources]
+        return [PeeringScope(resource, None) for resource in resources]
     patterns = frozenset(target.namespaces)
     names = set(exact_namespaces(patterns))
     if len(names) < len(patterns):
         names |= {obj.name for obj in await client.list(NAMESPACES) if match_namespaces(obj.name, patterns)}
-    return [Spot(resource, name) for resource in resources for name in sorted(names)]
+    return [PeeringScope(resource, name) for resource in resources for name in sorted(names)]

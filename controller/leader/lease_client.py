@@ -125,6 +125,7 @@ class LeaseObject:
 
         The record may be old by then: read the Lease before a decision.
         """
+        # No retry policy: a watch is opened again after each end, and the return of the server ends the pause.
         delays = Backoff(initial=retry_period).start()
         options = WatchOptions(
             field_selector=str(FieldRequirement("metadata.name", self._config.name)),

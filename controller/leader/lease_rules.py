@@ -1,17 +1,17 @@
-"""The rules of leadership over a Lease: who may take it, when, and until when its holder may act.
+"""The rules of a Lease: which participant may take it, when, and until when its holder may act.
 
-Pure: times are arguments. The numbers and rules are client-go's: 15 s of lease, 10 s to renew it, an attempt every 2 s, and others judge a
-lease by their own clock only, from the moment at which they saw its record change.
+Pure: times are arguments. The numbers and rules are client-go's: 15 s of lease, 10 s to renew it, an attempt every 2 s. Participants
+measure a lease by their own clocks only, from the moment at which they saw its record change.
 
-The two sides err on opposite sides, each on the safe one. The holder counts from before it sent the renewal, by the larger of its wall
-and monotonic clocks (it may have slept), and ends after the renew deadline. Others count from after they received the record, by the
-monotonic clock alone (a wall clock that is set forward must not end somebody's lease), and wait for the whole duration. So there are
-never two holders while clocks run at rates that differ by less than duration / renew deadline, 1.5 by default. (A machine that
-sleeps, and whose wall clock is set back meanwhile, has no way to know how long it slept.)
+Both sides err on the safe side. The holder counts from before it sent the renewal, by its wall or monotonic clock, whichever shows more
+(the machine may have slept), and ends at the renew deadline. Others count from after they received the record, by the monotonic clock
+alone (a wall clock that is set forward must not end a lease), and wait for the whole duration. So there are never two holders while
+the rates of their clocks differ by less than duration / renew deadline, 1.5 by default. (A machine that sleeps while its wall clock is
+set back cannot know how long it slept.)
 
-A Lease that somebody deletes is not vacant to those who knew its holder: that one acts until it finds out, so they wait for the whole
-duration. Only one who begins to take part just then, and has never seen the Lease, does not know of it. The same goes for what somebody
-edits by hand, which shows by a time of renewal that is left as it was: whoever held the lease before is waited for all the same.
+A Lease that was deleted is not free for participants that knew its holder: the holder acts until it learns of it, so they wait for the
+whole duration. Only a participant that has never seen the Lease does not wait. The same holds for an edit by hand, which leaves the time
+of renewal as it was: the former holder is still waited for.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from typing import Any
 from ...runtime.clock import Instant, iso, parse
 
 RELEASED = 1.0
-"""The duration of a lease that was given back, as client-go writes it too."""
+"""The duration in a released lease, as client-go writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class LeaseRules:
     """The times of a lease, in seconds. Raises ValueError unless duration > renew deadline > retry period * jitter > 0."""
 
     duration: float = 15.0
-    """How long others wait for a holder that is silent."""
+    """How long others wait for a silent holder."""
     renew_deadline: float = 10.0
-    """How long a holder acts without a renewal that succeeded."""
+    """How long a holder acts without a successful renewal."""
     retry_period: float = 2.0
-    """The pause between attempts to renew, and, jittered, to acquire."""
+    """The pause between attempts to renew, and, with jitter, to acquire."""
     jitter: float = 1.2
-    """Pauses of those who wait are longer by up to this times themselves."""
+    """The pauses of participants that wait are longer by up to this factor of themselves."""
 
     def __post_init__(self) -> None:
         if not self.duration > self.renew_deadline > self.retry_period * self.jitter > 0:
@@ -50,10 +50,10 @@ class LeaseRules:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a Lease says. Its times are for people: nobody decides by the clock of another machine."""
+    """The content of a Lease. Its times are for people: no decision relies on the clock of another machine."""
 
     holder: str = ""
-    """Empty: nobody holds it."""
+    """Empty: there is no holder."""
     duration: float = 0.0
     acquired: datetime | None = None
     renewed: datetime | None = None
@@ -91,7 +91,7 @@ def _time(text: object) -> datetime | None:
 
 
 def _number(value: object) -> float:
-    """What is above zero; 0 stands for everything else."""
+    """The number if it is above zero, else 0."""
     try:
         number = float(value) if isinstance(value, int | float | str) else 0.0
     except (ValueError, OverflowError):
@@ -105,9 +105,9 @@ def _micro(moment: datetime) -> str:
 
 
 class Candidate:
-    """One participant's view of one lease. `identity` must be nobody else's.
+    """One participant's view of one lease. `identity` must be unique.
 
-    The driver tells it what it sees (`observe`), asks what to do, and tells before and after each write (`sending`, `confirmed`).
+    Its driver reports what it reads (`observe`) and each write before and after (`sending`, `confirmed`), and asks what to do.
     """
 
     def __init__(self, identity: str, rules: LeaseRules) -> None:
@@ -117,28 +117,28 @@ class Candidate:
         """The last record seen; None: there is no Lease."""
         # When, by the monotonic clock, the record was first seen as it is.
         self._seen = 0.0
-        # Who may act for all that is known, and for how many seconds since then others wait for them.
+        # The holders that may act, and the seconds since then for which others wait for them.
         self._awaited: tuple[frozenset[str], float] = (frozenset(), 0.0)
-        # The last time of a renewal that was seen, also if the Lease has been deleted since.
+        # The last renewal time seen, also after a deletion of the Lease.
         self._renewed: datetime | None = None
-        # The write on its way, or whose answer was lost: the record and the moment before it was sent.
+        # The write without an answer: its record, and the moment before it was sent.
         self._sent: tuple[Record, Instant] | None = None
-        # The times of renewal that we have written of late: each may turn out to be stored after its answer was lost.
+        # The renewal times of our last writes: each may be stored although its answer was lost.
         self._written: deque[datetime | None] = deque(maxlen=20)
         self.is_doubled = False
-        """Whether somebody else was seen to renew the lease under our identity while it was ours."""
+        """Whether another process renewed the lease under our identity while it was ours."""
         # From when the lease is ours; None: it is not. Invariant: not None only if the last record known to be stored is ours.
         self._held_since: Instant | None = None
 
     def observe(self, record: Record | None, now: float) -> None:
-        """Take notice of what is stored, by the monotonic time of having received it.
+        """Note the stored record; `now` is the monotonic time after it was received.
 
-        A lost answer is found out here: if our write is what is stored, it succeeded when it was sent.
+        If it is our write whose answer was lost, that write succeeded when it was sent.
         """
         if record != self.record:
             if record is not None and record.holder == self.identity and self._held_since is not None:
                 self.is_doubled |= record.renewed not in self._written and not self._is_by_hand(record)
-            # Its holder may have renewed it just before.
+            # Its holder may have renewed it just before now.
             self._take_in(record, now)
         if record is None or record.holder != self.identity:
             self._held_since = None
@@ -146,7 +146,7 @@ class Candidate:
             self.confirmed()
 
     def _take_in(self, record: Record | None, now: float) -> None:
-        """Another record is stored. One that no participant wrote takes from nobody the time in which he may act."""
+        """Another record is stored. An edit by hand takes no time from a holder."""
         known, longest = self._awaited
         holders = frozenset({record.holder} if record is not None and record.holder else ())
         duration = 0.0 if record is None else record.duration or self.rules.duration
@@ -161,13 +161,13 @@ class Candidate:
         self.record, self._seen = record, now
 
     def _is_by_hand(self, record: Record | None) -> bool:
-        """Whoever takes, renews or releases a lease writes the time; by a coarse clock that may be the same as before."""
+        """Whether no participant wrote it: those write a new time. (At a release a coarse clock may show the same.)"""
         if record is None or record.renewed is None:
             return True
         return record.renewed == self._renewed and (bool(record.holder) or record.duration != RELEASED)
 
     def vacant_in(self, now: float) -> float:
-        """Seconds until the lease may be taken, for all that is known; 0 is now."""
+        """Seconds until the lease may be taken; 0: now."""
         holders, duration = self._awaited
         if not holders - {self.identity}:
             return 0.0
@@ -175,9 +175,9 @@ class Candidate:
 
     @property
     def acting_until(self) -> float | None:
-        """Up to which monotonic time the one that is known to hold the lease, or to have held it last, may have acted.
+        """The monotonic time until which the last known holder may have acted; None: there was none, or it released the lease.
 
-        None: there was nobody, or it gave the lease back. A holder by our own name counts: it is an earlier life of ours.
+        A holder with our own identity counts: it is an earlier process of ours.
         """
         return self._seen + self.rules.renew_deadline if self._awaited[0] else None
 
@@ -190,7 +190,7 @@ class Candidate:
         return Record(self.identity, self.rules.duration, wall, wall, transitions)
 
     def release(self, wall: datetime) -> Record | None:
-        """The record to write in order to give the lease back, for others to take at once; None when it is not ours."""
+        """The record that releases the lease, so that others take it at once; None: it is not ours."""
         if self.record is None or self.record.holder != self.identity:
             return None
         return Record("", RELEASED, wall, wall, self.record.transitions)
@@ -201,7 +201,7 @@ class Candidate:
         self._written.append(record.renewed)
 
     def confirmed(self) -> None:
-        """The server has stored what was sent last: the lease is ours from the moment before the sending."""
+        """The server has stored the last write: the lease is ours from the moment before it was sent."""
         assert self._sent is not None
         record, at = self._sent
         self._sent = None
@@ -209,7 +209,7 @@ class Candidate:
         self._held_since = at if record.holder == self.identity else None
 
     def left(self, now: Instant) -> float:
-        """For how many seconds we may still act without another renewal; 0 when the lease is not ours."""
+        """The seconds for which we may act without another renewal; 0 when the lease is not ours."""
         # Read once: threads ask as well.
         held_since = self._held_since
         if held_since is None:
@@ -221,5 +221,5 @@ class Candidate:
         return self.left(now) > 0
 
     def lose(self) -> None:
-        """Act no more until the lease is acquired or renewed again."""
+        """Do not act until the lease is acquired or renewed again."""
         self._held_since = None

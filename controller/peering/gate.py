@@ -1,4 +1,4 @@
-"""Peering is a gate that is closed while operators of other programs, or of Kopf, are to act instead of this one."""
+"""Peering: a gate that is closed while another operator, of ctl or of Kopf, acts instead of this one."""
 
 import asyncio
 import contextlib
@@ -18,60 +18,59 @@ from ...informers.reflector_state import Phase
 from ...runtime import clock
 from ...runtime.tasks import Tasks
 from ...runtime.texts import cut
-from ..leader.gate import AlwaysOpen, Callback, Gate, ManualGate
+from ..leader.gate import AlwaysOpen, Gate, ManualGate
 from .records import Announcer
-from .rules import PeeringOptions, Spot, Standing, Verdict, judge, lacking, read_peers, relevant
+from .rules import PeeringDecision, PeeringOptions, PeeringScope, decide, read_peers, relevant
 
 _logger = logging.getLogger("ctl.peering")
 
 Right = Callable[[str, Resource, str | None], Awaitable[bool]]
-"""Whether a verb is allowed on a resource in a namespace (None: in all)."""
+"""Returns whether a verb is allowed on a resource in a namespace (None: in all)."""
 
 PATIENCE = 10.0
-"""How long an optional peering object may stay unread before the operator goes on without it, in seconds."""
+"""Seconds after which the operator starts without an optional peering object that cannot be read."""
 LEAVE_SECONDS = 5.0
-"""How long taking out the record may take at the end."""
-GLANCE = 0.2
-"""How often it is looked whether there is hope for that, in seconds."""
+"""Seconds for the removal of the record at the end."""
+POLL = 0.2
+"""Seconds between two looks whether the first list may still come."""
 ASK_AGAIN = (40.0, 60.0)
-"""How long to wait before missing rights are asked for again, in seconds; at random between these."""
+"""Seconds until missing rights are asked for again: random between these."""
 LONGEST_SLEEP = 30.0
-"""Deadlines are of the wall clock, and are looked at again after so many seconds of the loop's: a machine may have slept."""
+"""Seconds of the loop after which wall-clock deadlines are checked again: a machine may have slept."""
 SHORTEST_SLEEP = 0.05
 
 
-class _Place:
-    """One collection that is watched for peering objects: a resource, in one namespace or in all."""
+class _Watched:
+    """The peering objects of one scope, as an informer shows them."""
 
-    def __init__(self, resource: Resource, namespace: str | None, name: str, informer: Informer) -> None:
-        self.resource = resource
-        self.namespace = namespace
+    def __init__(self, scope: PeeringScope, name: str, informer: Informer) -> None:
+        self.scope = scope
         self.name = name
         self.informer = informer
-        self.tasks = Tasks(f"peering {resource!r} {namespace or ''}".rstrip())
-        # Whether its first list has been judged, or has turned out not to come.
+        self.tasks = Tasks(f"peering {scope.resource!r} {scope.namespace or ''}".rstrip())
+        # Whether its first list was read, or is not awaited any longer.
         self.is_known = False
 
-    def spot(self, obj: Object) -> Spot:
-        return Spot(self.resource, obj.namespace)
+    def scope_of(self, obj: Object) -> PeeringScope:
+        return PeeringScope(self.scope.resource, obj.namespace)
 
     def objects(self) -> list[Object]:
-        """The peering objects: servers that know no field selectors tell of others too."""
+        """The objects with the name of the peering: servers without field selectors deliver others too."""
         return [obj for obj in self.informer.store.values() if obj.name == self.name]
 
 
-class Peering:
+class Peering(ManualGate):
     """A gate that peers close, and a component with a start and a stop.
 
-    Promised: the gate is closed until the peering objects that exist at the start have been judged, while a peer of higher priority lives,
-    while one of the same priority lives (which pauses itself as well), and, if the peering is mandatory, while there is no peering
-    object. It is never revoked: what runs when it closes may end. While `leadership` is open, or if there is none to have, this operator's
-    record is kept alive in all peering objects, and records of the dead are removed; else nothing is written. At the end the record is taken
-    out, also after a cancellation, within a bounded time. Errors of the server never end it.
+    Promised: the gate is closed until the existing peering objects have been read at the start, while a peer of higher priority lives,
+    while one of the same priority lives (which pauses as well), and, if the peering is mandatory, while there is no peering object. It is
+    never revoked: running attempts may end. While `leadership` is open (None: always), the operator's record is kept alive in all peering
+    objects, and dead records are removed; else nothing is written. At the end the record is removed within a bounded time, also
+    after a cancellation. Errors of the server never end the peering.
 
-    Not promised: that two operators never act at once. Each judges by what it has heard, and by wall clocks.
+    Not promised: that two operators never act at once. Each decides by the records that it has seen, and by wall clocks.
 
-    `may` is asked for each right before it is used, and for one that is missing every minute at most; None: everything is tried.
+    `may` is asked for each right before its use, and again every minute at most if the right is missing; None: all is tried.
     """
 
     def __init__(
@@ -83,74 +82,59 @@ class Peering:
         leadership: Gate | None = None,
         may: Right | None = None,
     ) -> None:
+        super().__init__()
         self.options = options
         self._factory = factory
         self._leadership: Gate = AlwaysOpen() if leadership is None else leadership
         self._may = may
-        self._valve = ManualGate()
         self._announcer = Announcer(client, options, lambda: self._leadership.is_open, self._objects)
         self._tasks = Tasks("peering")
-        self._places: dict[tuple[Resource, str | None], _Place] = {}
+        self._watched: dict[PeeringScope, _Watched] = {}
         self._namespaces: frozenset[str | None] | None = None
-        """Where there is to be a peering object if it is mandatory; None: not known yet."""
-        # What pauses us: no others are kept.
-        self._verdicts: dict[Spot, Verdict] = {}
-        # An object that paused us and is gone, if that was not told yet.
+        """The namespaces that need a peering object if it is mandatory; None: not known yet."""
+        # The decisions that pause us; no others are kept.
+        self._decisions: dict[PeeringScope, PeeringDecision] = {}
+        # A deleted object that paused us, until the log says so.
         self._gone = ""
-        # Where it may not look, and where it may not write, by what `may` has said.
-        self._refused: set[tuple[Resource, str | None]] = set()
-        self._mute: set[tuple[Resource, str | None]] = set()
+        # Where the rights to read, and to write, are missing.
+        self._unreadable: set[PeeringScope] = set()
+        self._unwritable: set[PeeringScope] = set()
         self._changing = asyncio.Lock()
-        self._lacking: list[str] = []
+        self._missing: list[str] = []
         self._moved = asyncio.Event()
         self._known = asyncio.Event()
         self._unsubscribe: Callable[[], None] | None = None
 
-    # The gate.
-
-    @property
-    def is_open(self) -> bool:
-        """Whether no peer is in the way."""
-        return self._valve.is_open
-
-    async def wait_open(self) -> None:
-        """Wait until no peer is in the way."""
-        await self._valve.wait_open()
-
-    def subscribe(self, callback: Callback) -> Callable[[], None]:
-        """Be told of each change; call what is given back to end that."""
-        return self._valve.subscribe(callback)
-
     @property
     def blockers(self) -> tuple[str, ...]:
-        """Whom this operator is paused for, by identity; sorted."""
-        return tuple(sorted({peer.identity for verdict in self._verdicts.values() for peer in verdict.blockers}))
+        """The identities of the peers that pause this operator, sorted."""
+        return tuple(sorted({peer.identity for decision in self._decisions.values() for peer in decision.blockers}))
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Where there is no peering object although it is mandatory, by namespace; sorted."""
-        return tuple(self._lacking)
+        """The namespaces without a peering object although it is mandatory, sorted."""
+        return tuple(self._missing)
 
     def share(self, lease: str) -> None:
-        """From now on this operator's replicas share that Lease, and none of them pauses another."""
+        """From now on the replicas of this operator share that Lease, and do not pause each other."""
         self.options = self._announcer.options = replace(self.options, rank=replace(self.options.rank, lease=lease))
 
     # The component.
 
     @property
     def name(self) -> str:
-        """What it is called in the log."""
+        """Its name in the log."""
         return f"peering {self.options.name}"
 
     async def start(self) -> None:
-        """Begin to announce this operator. The gate stays closed until `serve` is called and what it names has been judged."""
-        self._unsubscribe = self._leadership.subscribe(lambda _: self._led())
+        """Begin to announce this operator. The gate stays closed until `serve` has read the peering objects."""
+        self._unsubscribe = self._leadership.subscribe(lambda _: self._leadership_turned())
         self._tasks.spawn(self._announcer.run(), name="keep-alive")
         self._tasks.spawn(self._expire(), name="expiry")
         self._tasks.spawn(self._ask_again(), name="rights")
 
     async def stop(self, grace: float) -> None:
-        """Close the gate and take the record out. To be called when everything that acts under it has stopped."""
+        """Close the gate and remove the record. Call it when everything that acts under the gate has stopped."""
         if self._unsubscribe is not None:
             self._unsubscribe()
         await self._tasks.stop(min(grace, 1.0))
@@ -158,13 +142,13 @@ class Peering:
         try:
             await asyncio.shield(leaving)
         except asyncio.CancelledError:
-            # Whoever is in a hurry still leaves no record behind, for as long as that is allowed to take.
+            # Also a hurried stop waits for the removal, for its bounded time.
             await asyncio.wait({leaving})
             raise
         finally:
-            self._valve.close()
-            for place in list(self._places):
-                await self._dismiss(place)
+            self.close()
+            for scope in list(self._watched):
+                await self._unwatch(scope)
 
     async def _leave(self, seconds: float) -> None:
         try:
@@ -172,7 +156,7 @@ class Peering:
                 await self._announcer.retract()
         except TimeoutError:
             _logger.warning(
-                "The record of this operator could not be taken out of the peering %r within %s s; peers wait for its end.",
+                "The record of this operator could not be removed from the peering %r within %s s; peers wait for its end.",
                 self.options.name,
                 seconds,
             )
@@ -180,180 +164,172 @@ class Peering:
     # Where the peering objects are.
 
     async def serve(self, resources: Iterable[Resource], namespaces: Collection[str] | None) -> None:
-        """Look for peering objects by these of the cluster's resources (others may be among them) and in these namespaces; None: all.
+        """Watch the peering objects among these resources of the cluster, in these namespaces; None: in all.
 
-        To be called at the start and after each change of either; not at the same time by several. The first call waits until what
-        there is has been judged, PATIENCE seconds at most.
+        Call it at the start and after each change of either. The first call waits until the existing objects have been read,
+        PATIENCE seconds at most.
         """
         async with self._changing:
-            first = await self._look_in(resources, namespaces)
-        while first and any(not place.is_known for place in self._places.values()):
+            first = await self._watch_scopes(resources, namespaces)
+        while first and any(not watched.is_known for watched in self._watched.values()):
             self._known.clear()
             await self._known.wait()
 
-    async def _look_in(self, resources: Iterable[Resource], namespaces: Collection[str] | None) -> bool:
-        """Look there, and nowhere else; tells whether that is the first time."""
+    async def _watch_scopes(self, resources: Iterable[Resource], namespaces: Collection[str] | None) -> bool:
+        """Watch these scopes only; returns whether this is the first time."""
         first = self._namespaces is None
-        spaces: frozenset[str | None] = (
+        self._namespaces = (
             frozenset({None}) if self.options.clusterwide or namespaces is None else frozenset(namespaces)
         )
-        self._namespaces = spaces
         found = relevant(resources, clusterwide=self.options.clusterwide)
-        wanted = {(resource, namespace) for resource in found for namespace in spaces}
-        for gone in [place for place in self._places if place not in wanted]:
-            await self._dismiss(gone)
-        self._refused &= wanted
-        self._mute &= wanted
-        for resource, namespace in sorted(wanted - set(self._places) - self._refused, key=repr):
-            await self._watch(resource, namespace, is_known=not first)
+        wanted = {PeeringScope(resource, namespace) for resource in found for namespace in self._namespaces}
+        for gone in set(self._watched) - wanted:
+            await self._unwatch(gone)
+        self._unreadable &= wanted
+        self._unwritable &= wanted
+        for scope in sorted(wanted - set(self._watched) - self._unreadable, key=repr):
+            await self._watch(scope, is_known=not first)
         self._decide()
         return first
 
     async def _ask_again(self) -> None:
-        """Rights often come a moment too late: without them this operator and its peers would act side by side for ever."""
+        """Ask for missing rights again: they may come after the start, and without them peers would act side by side for ever."""
         while True:
             await asyncio.sleep(random.uniform(*ASK_AGAIN))
             async with self._changing:
-                for resource, namespace in sorted(self._refused, key=repr):
-                    if await self._missing(resource, namespace) is None:
-                        self._refused.discard((resource, namespace))
-                        await self._watch(resource, namespace, is_known=False)
-                for resource, namespace in sorted(self._mute, key=repr):
-                    if self._may is not None and await self._may("patch", resource, namespace):
-                        self._mute.discard((resource, namespace))
-                        self._announcer.allow(Spot(resource, namespace))
+                for scope in sorted(self._unreadable, key=repr):
+                    if await self._missing_verb(scope) is None:
+                        self._unreadable.discard(scope)
+                        await self._watch(scope, is_known=False)
+                for scope in sorted(self._unwritable, key=repr):
+                    if self._may is not None and await self._may("patch", scope.resource, scope.namespace):
+                        self._unwritable.discard(scope)
+                        self._announcer.allow(scope)
 
-    async def _watch(self, resource: Resource, namespace: str | None, *, is_known: bool) -> None:
-        missing = await self._missing(resource, namespace)
+    async def _watch(self, scope: PeeringScope, *, is_known: bool) -> None:
+        missing = await self._missing_verb(scope)
         if missing is not None:
-            self._report_refusal(resource, namespace, missing)
-            self._refused.add((resource, namespace))
+            mandatory = self.options.mandatory
+            _logger.log(
+                logging.WARNING if mandatory else logging.INFO,
+                "The right to %s %r %s is missing: %s.",
+                missing,
+                scope.resource,
+                scope,
+                "the peering is mandatory, and this operator stays paused" if mandatory else "peers there are ignored",
+            )
+            self._unreadable.add(scope)
             return
-        if await self._is_mute(resource, namespace):
-            spot = Spot(resource, namespace)
-            _logger.info("The right to patch %r %s is missing: peers are not told of this operator.", resource, spot)
-            self._announcer.deny(spot)
-            self._mute.add((resource, namespace))
-        informer = self._factory.informer(
-            resource, namespace, field_selector=str(FieldRequirement("metadata.name", self.options.name))
-        )
-        place = self._places[resource, namespace] = _Place(resource, namespace, self.options.name, informer)
-        place.is_known = is_known
-        place.tasks.spawn(self._follow(place), name="records")
+        if not await self._may_write(scope):
+            _logger.info(
+                "The right to patch %r %s is missing: peers there cannot see this operator.", scope.resource, scope
+            )
+            self._announcer.deny(scope)
+            self._unwritable.add(scope)
+        selector = str(FieldRequirement("metadata.name", self.options.name))
+        informer = self._factory.informer(scope.resource, scope.namespace, field_selector=selector)
+        watched = self._watched[scope] = _Watched(scope, self.options.name, informer)
+        watched.is_known = is_known
+        watched.tasks.spawn(self._follow(watched), name="records")
 
-    async def _missing(self, resource: Resource, namespace: str | None) -> str | None:
-        """Which right to look for peers is missing there."""
-        may = self._may
-        if may is not None:
+    async def _missing_verb(self, scope: PeeringScope) -> str | None:
+        """The verb whose right is missing to watch peers there; None: there is none."""
+        if self._may is not None:
             for verb in ("list", "watch"):
-                if not await may(verb, resource, namespace):
+                if not await self._may(verb, scope.resource, scope.namespace):
                     return verb
         return None
 
-    async def _is_mute(self, resource: Resource, namespace: str | None) -> bool:
-        """Whether the record may not be written there, as far as can be asked."""
-        if self._may is None or "status" in resource.subresources:
-            return False
-        return not await self._may("patch", resource, namespace)
+    async def _may_write(self, scope: PeeringScope) -> bool:
+        """Whether the record may be written there. Rights on subresources are not asked for."""
+        if self._may is None or "status" in scope.resource.subresources:
+            return True
+        return await self._may("patch", scope.resource, scope.namespace)
 
-    def _report_refusal(self, resource: Resource, namespace: str | None, why: str) -> None:
-        mandatory = self.options.mandatory
-        _logger.log(
-            logging.WARNING if mandatory else logging.INFO,
-            "The right to %s %r %s is missing: %s.",
-            why,
-            resource,
-            Spot(resource, namespace),
-            "the peering is mandatory, and this operator stays paused"
-            if mandatory
-            else "peers are not looked for there",
-        )
-
-    async def _dismiss(self, key: tuple[Resource, str | None]) -> None:
-        place = self._places.pop(key)
-        await place.tasks.stop(1.0)
-        for obj in place.objects():
-            self._forget(place, obj)
-        await self._factory.release(place.informer)
+    async def _unwatch(self, scope: PeeringScope) -> None:
+        watched = self._watched.pop(scope)
+        await watched.tasks.stop(1.0)
+        for obj in watched.objects():
+            self._forget(watched, obj)
+        await self._factory.release(watched.informer)
 
     # What the records say.
 
-    def _objects(self) -> dict[Spot, str]:
-        return {place.spot(obj): obj.uid for place in self._places.values() for obj in place.objects()}
+    def _objects(self) -> dict[PeeringScope, str]:
+        return {watched.scope_of(obj): obj.uid for watched in self._watched.values() for obj in watched.objects()}
 
-    async def _follow(self, place: _Place) -> None:
-        async with place.informer.subscribe(name="peering") as subscription:
-            place.tasks.spawn(self._await_list(place, subscription.synced), name="first list")
+    async def _follow(self, watched: _Watched) -> None:
+        async with watched.informer.subscribe(name="peering") as subscription:
+            watched.tasks.spawn(self._await_list(watched, subscription.synced), name="first list")
             async for batch in subscription:
                 for delta in batch:
-                    if delta.object.name == place.name:
-                        self._take(place, delta)
+                    if delta.object.name == watched.name:
+                        self._take(watched, delta)
                 self._decide()
 
-    def _take(self, place: _Place, delta: Delta) -> None:
+    def _take(self, watched: _Watched, delta: Delta) -> None:
         if delta.kind is DeltaKind.DELETED:
-            self._forget(place, delta.object)
+            self._forget(watched, delta.object)
         else:
-            self._look(place, delta.object)
+            self._look(watched, delta.object)
         if delta.old is None or delta.old.uid != delta.object.uid:
             self._announcer.wake()
 
-    def _forget(self, place: _Place, obj: Object) -> None:
-        """There is no such object any more, or it is not ours to look at."""
-        if self._verdicts.pop(place.spot(obj), None) is not None:
-            self._gone = f"{place.resource!r} {obj.key}"
+    def _forget(self, watched: _Watched, obj: Object) -> None:
+        """The object was deleted, or is not watched any longer."""
+        if self._decisions.pop(watched.scope_of(obj), None) is not None:
+            self._gone = f"{watched.scope.resource!r} {obj.key}"
 
-    async def _await_list(self, place: _Place, synced: asyncio.Event) -> None:
-        """Let the gate wait for the first list, for as long as there is hope for one."""
+    async def _await_list(self, watched: _Watched, synced: asyncio.Event) -> None:
+        """Keep the gate closed until the first list, as long as one may come."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while not synced.is_set() and asyncio.get_running_loop().time() < deadline:
-            # What is parked is not there, or is not for us to see.
-            if place.informer.state.phase is Phase.PARKED:
+            # A parked resource is not served, or forbidden.
+            if watched.informer.state.phase is Phase.PARKED:
                 break
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GLANCE):
+                async with asyncio.timeout(POLL):
                     await synced.wait()
         if not synced.is_set():
             _logger.warning(
                 "The peering object %r could not be read yet; %s: %r",
                 self.options.name,
-                "this operator is paused until it is" if self.options.mandatory else "peers are not asked until it is",
-                place.informer,
+                "this operator is paused until it is" if self.options.mandatory else "peers are ignored until it is",
+                watched.informer,
             )
-        place.is_known = True
+        watched.is_known = True
         self._known.set()
         self._announcer.wake()
         self._decide()
 
-    def _look(self, place: _Place, obj: Object) -> None:
-        """Judge one object as it is now."""
-        now, spot = clock.now(), place.spot(obj)
-        verdict = judge(read_peers(obj.body().get("status"), now), self.options.rank, now)
-        before = self._verdicts.pop(spot, Verdict())
-        if verdict.is_paused:
-            self._verdicts[spot] = verdict
-        self._report(place, obj, before, verdict)
-        if verdict.obsolete and self._leadership.is_open and not self._tasks.stopping:
-            self._tasks.spawn(self._announcer.remove(spot, verdict.obsolete), name="clean-up")
+    def _look(self, watched: _Watched, obj: Object) -> None:
+        """Decide by one object as it is now."""
+        now, scope = clock.now(), watched.scope_of(obj)
+        decision = decide(read_peers(obj.body().get("status"), now), self.options.rank, now)
+        before = self._decisions.pop(scope, PeeringDecision())
+        if decision.blockers:
+            self._decisions[scope] = decision
+        self._report(watched, obj, before, decision)
+        if decision.obsolete and self._leadership.is_open and not self._tasks.stopping:
+            self._tasks.spawn(self._announcer.remove(scope, decision.obsolete), name="clean-up")
         self._moved.set()
 
-    def _led(self) -> None:
-        """Leadership has turned: announce ourselves, or cease to; and tidy up what standbys left to us."""
+    def _leadership_turned(self) -> None:
+        """Announce this operator, or cease to; a new leader removes obsolete records, which standbys leave."""
         self._announcer.wake()
-        for place in self._places.values():
-            for obj in place.objects():
-                self._look(place, obj)
+        for watched in self._watched.values():
+            for obj in watched.objects():
+                self._look(watched, obj)
         self._decide()
 
     async def _expire(self) -> None:
-        """Judge anew what pauses us when a record ends to count."""
+        """Decide again at the deadline of a record that pauses us."""
         while True:
             self._moved.clear()
-            ends = [verdict.until for verdict in self._verdicts.values() if verdict.until is not None]
+            ends = [decision.until for decision in self._decisions.values() if decision.until is not None]
             wait = None
             if ends:
-                left = (min(ends) - clock.now()).total_seconds()
-                wait = max(SHORTEST_SLEEP, min(left, LONGEST_SLEEP))
+                wait = max(SHORTEST_SLEEP, min((min(ends) - clock.now()).total_seconds(), LONGEST_SLEEP))
             try:
                 async with asyncio.timeout(wait):
                     await self._moved.wait()
@@ -362,11 +338,11 @@ class Peering:
 
     def _expired(self) -> None:
         now = clock.now()
-        for place in self._places.values():
-            for obj in place.objects():
-                verdict = self._verdicts.get(place.spot(obj))
-                if verdict is not None and verdict.until is not None and verdict.until <= now:
-                    self._look(place, obj)
+        for watched in self._watched.values():
+            for obj in watched.objects():
+                decision = self._decisions.get(watched.scope_of(obj))
+                if decision is not None and decision.until is not None and decision.until <= now:
+                    self._look(watched, obj)
         self._decide()
 
     # The decision.
@@ -376,46 +352,48 @@ class Peering:
         if self._namespaces is None or self._tasks.stopping:
             return
         if self.options.mandatory:
-            self._look_for_lacking(self._namespaces)
-        waiting = any(not place.is_known for place in self._places.values())
-        if self._verdicts or self._lacking or (self.options.mandatory and waiting):
-            self._valve.close()
-        elif not waiting and not self._valve.is_open:
+            self._look_for_missing(self._namespaces)
+        waiting = any(not watched.is_known for watched in self._watched.values())
+        if self._decisions or self._missing or (self.options.mandatory and waiting):
+            self.close()
+        elif not waiting and not self.is_open:
             if self._gone:
                 _logger.info(
                     "Resuming operations after the pause. %s, which paused this operator, is gone.", self._gone
                 )
                 self._gone = ""
-            self._valve.open()
+            self.open()
 
-    def _look_for_lacking(self, namespaces: frozenset[str | None]) -> None:
-        # Of what is not listed yet nobody knows that it is missing.
-        found = [
-            (place.resource, place.namespace, not place.is_known or bool(place.objects()))
-            for place in self._places.values()
-        ]
-        before, self._lacking = self._lacking, lacking(found, namespaces)
-        if self._lacking and self._lacking != before:
+    def _look_for_missing(self, namespaces: frozenset[str | None]) -> None:
+        # An object may exist where nothing is listed yet.
+        found = {
+            watched.scope.namespace for watched in self._watched.values() if not watched.is_known or watched.objects()
+        }
+        before, self._missing = (
+            self._missing,
+            sorted("the cluster" if name is None else name for name in namespaces - found),
+        )
+        if self._missing and self._missing != before:
             _logger.warning(
                 "Pausing operations until there is a peering object %r, which is mandatory; missing in: %s.",
                 self.options.name,
-                ", ".join(self._lacking[:5]),
+                ", ".join(self._missing[:5]),
             )
-        elif before and not self._lacking:
+        elif before and not self._missing:
             _logger.info("The peering object %r is there.", self.options.name)
 
-    def _report(self, place: _Place, obj: Object, before: Verdict, verdict: Verdict) -> None:
-        who = [peer.identity for peer in verdict.blockers]
-        if verdict.standing is before.standing and who == [peer.identity for peer in before.blockers]:
+    def _report(self, watched: _Watched, obj: Object, before: PeeringDecision, decision: PeeringDecision) -> None:
+        identities = [peer.identity for peer in decision.blockers]
+        if decision.is_conflict is before.is_conflict and identities == [peer.identity for peer in before.blockers]:
             return
-        where = f"{place.resource!r} {obj.key}"
-        peers = cut(str(list(verdict.blockers)), 2000)
-        if verdict.standing is Standing.YIELDING:
-            _logger.info("Pausing operations in favour of %s, as %s says.", peers, where)
-        elif verdict.standing is Standing.CONFLICTING:
+        where = f"{watched.scope.resource!r} {obj.key}"
+        peers = cut(str(list(decision.blockers)), 2000)
+        if decision.is_conflict:
             _logger.warning("Possibly conflicting operators with the same priority: %s, as %s says.", peers, where)
-            if before.standing is not Standing.CONFLICTING:
+            if not before.is_conflict:
                 _logger.warning("Pausing all operators, including self: %s", peers)
-        elif not self._verdicts:
+        elif decision.blockers:
+            _logger.info("Pausing operations in favour of %s, as %s says.", peers, where)
+        elif not self._decisions:
             self._gone = ""
-            _logger.info("Resuming operations after the pause. Those whom it was for are gone from %s.", where)
+            _logger.info("Resuming operations after the pause. The peers that caused it are gone from %s.", where)

@@ -1,4 +1,4 @@
-"""An operator's own record is kept alive in every peering object that there is, and taken out of them at the end."""
+"""Writes an operator's own record into every peering object, keeps it alive, and removes it at the end."""
 
 import asyncio
 import getpass
@@ -13,23 +13,33 @@ from ...client.errors import AccessError, APIError, Forbidden, NotFound, Request
 from ...client.rest import Channel, Client
 from ...runtime import clock
 from ...runtime.backoff import Backoff
-from .rules import LETTERS, Peer, PeeringOptions, Spot, choose_host, compose_identity, keep_alive_pause, manual_identity
+from .rules import (
+    LETTERS,
+    Peer,
+    PeeringOptions,
+    PeeringScope,
+    choose_host,
+    compose_identity,
+    keep_alive_pause,
+    manual_identity,
+)
 
 _logger = logging.getLogger("ctl.peering")
 
 WRITE_SECONDS = 10.0
-"""How long one writing may take."""
+"""Seconds that one write may take."""
 REMOVAL_PAUSE = 10.0
-"""For how many seconds the records of the dead are left alone where removing them has failed."""
+"""Seconds until the removal of dead records is tried again after a failure."""
 AT_ONCE = 8
-"""How many objects are written to at the same time."""
+"""The number of parallel writes."""
 _RETRIES = Backoff(initial=1.0, cap=5.0, jitter=0.5)
+"""The pause after a failed keep-alive. No retry policy of one request: a change of objects or of leadership ends the pause at once."""
 
 
 def own_identity(*, manual: bool = False) -> str:
-    """Who this process is among peers: `POD_ID` of the environment, else user@host/time/letters; `manual`: user@host alone.
+    """The identity of this process: `POD_ID` of the environment, else user@host/time/letters; `manual`: user@host only.
 
-    May ask the name service for the host's name, and wait for that.
+    Blocks while the name service is asked for the host's name.
     """
     given = os.environ.get("POD_ID")
     if given:
@@ -57,18 +67,18 @@ def _host() -> str:
 
 
 Records = Mapping[str, Mapping[str, Any] | None]
-"""Records by identity; None takes one out."""
+"""Records by identity; None removes a record."""
 
 
 async def write_records(
-    client: Client, spot: Spot, name: str, records: Records, *, channel: Channel = "renewal"
+    client: Client, scope: PeeringScope, name: str, records: Records, *, channel: Channel = "renewal"
 ) -> bool:
-    """Merge records into a peering object; false when there is none. Raises the client's errors, TimeoutError after WRITE_SECONDS."""
-    subresource = "status" if "status" in spot.resource.subresources else None
+    """Merge records into a peering object; false: there is none. Raises the client's errors, and TimeoutError after WRITE_SECONDS."""
+    subresource = "status" if "status" in scope.resource.subresources else None
     try:
         async with asyncio.timeout(WRITE_SECONDS):
             await client.patch(
-                spot.resource, name, spot.namespace, {"status": records}, subresource=subresource, channel=channel
+                scope.resource, name, scope.namespace, {"status": records}, subresource=subresource, channel=channel
             )
     except NotFound:
         return False
@@ -76,10 +86,10 @@ async def write_records(
 
 
 class Announcer:
-    """Writes this operator's record into all peering objects while it is to announce itself.
+    """Writes this operator's record into all peering objects while it leads, and removes it when it does not.
 
-    `is_leading` says whether it is; `objects` gives the objects that there are, with their uids. After a change of either `wake` is to
-    be called. Whoever leads no more takes its records out, so that a successor does not find a rival of its own rank.
+    `objects` returns the existing objects with their uids. Call `wake` after a change of `is_leading` or `objects`. A former leader removes
+    its records, so that its successor does not find a peer of the same rank.
     """
 
     def __init__(
@@ -87,7 +97,7 @@ class Announcer:
         client: Client,
         options: PeeringOptions,
         is_leading: Callable[[], bool],
-        objects: Callable[[], Mapping[Spot, str]],
+        objects: Callable[[], Mapping[PeeringScope, str]],
     ) -> None:
         self._client = client
         self.options = options
@@ -95,29 +105,29 @@ class Announcer:
         self._is_leading = is_leading
         self._objects = objects
         self._changed = asyncio.Event()
-        # The objects that hold our record as of the last round, with their uids: one that is made anew is none of them.
-        self._told: dict[Spot, str] = {}
+        # The objects with our record as of the last keep-alive, with their uids: an object that was created anew lacks it.
+        self._announced: dict[PeeringScope, str] = {}
         # Where our record may be, also if the answer was lost.
-        self._present: set[Spot] = set()
-        self._denied: set[Spot] = set()
-        self._removing: set[tuple[Spot, str]] = set()
-        # From when on records of others may be removed again, by the time of the loop.
-        self._removable_from: dict[Spot, float] = {}
-        # Where the last writing failed: that is told once.
-        self._failing: set[Spot] = set()
+        self._present: set[PeeringScope] = set()
+        self._denied: set[PeeringScope] = set()
+        self._removing: set[tuple[PeeringScope, str]] = set()
+        # The loop times from which records of others may be removed again.
+        self._removable_from: dict[PeeringScope, float] = {}
+        # The scopes whose last write failed: logged once.
+        self._failing: set[PeeringScope] = set()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def wake(self) -> None:
-        """Look at what has changed."""
+        """Check `is_leading` and `objects` again."""
         self._changed.set()
 
-    def deny(self, spot: Spot) -> None:
-        """Do not write there: the right to is missing."""
-        self._denied.add(spot)
+    def deny(self, scope: PeeringScope) -> None:
+        """Do not write there: the right is missing."""
+        self._denied.add(scope)
 
-    def allow(self, spot: Spot) -> None:
-        """Write there: the right to has come."""
-        self._denied.discard(spot)
+    def allow(self, scope: PeeringScope) -> None:
+        """Write there: the right has been granted."""
+        self._denied.discard(scope)
         self.wake()
 
     async def run(self) -> None:
@@ -134,7 +144,7 @@ class Announcer:
                 await self._changed.wait()
                 continue
             if loop.time() >= renewal:
-                self._told.clear()
+                self._announced.clear()
                 renewal = loop.time() + keep_alive_pause(self.options.lifetime, random.random())
             wait = renewal - loop.time()
             if not await self._announce():
@@ -149,75 +159,77 @@ class Announcer:
             return
 
     async def _announce(self) -> bool:
-        """Write the record where it is not yet; false when that failed somewhere."""
-        objects = {spot: uid for spot, uid in self._objects().items() if spot not in self._denied}
+        """Write the record where it is missing; false if a write failed."""
+        objects = {scope: uid for scope, uid in self._objects().items() if scope not in self._denied}
         if not objects:
             self._report(None, exists=False)
-        self._told = {spot: uid for spot, uid in self._told.items() if spot in objects}
-        due = [(spot, uid) for spot, uid in objects.items() if self._told.get(spot) != uid]
-        return all(await asyncio.gather(*(self._tell(spot, uid) for spot, uid in due)))
+        self._announced = {scope: uid for scope, uid in self._announced.items() if scope in objects}
+        due = [(scope, uid) for scope, uid in objects.items() if self._announced.get(scope) != uid]
+        return all(await asyncio.gather(*(self._write_own(scope, uid) for scope, uid in due)))
 
-    async def _tell(self, spot: Spot, uid: str) -> bool:
+    async def _write_own(self, scope: PeeringScope, uid: str) -> bool:
         options, rank = self.options, self.options.rank
         async with self._slots:
             if not self._is_leading():
                 return True
-            self._present.add(spot)
+            self._present.add(scope)
             peer = Peer(rank.identity, clock.now(), rank.priority, options.lifetime, rank.lease)
             record = peer.record() if options.lifetime > 0 else None
-            exists = await self._write(spot, {rank.identity: record})
+            exists = await self._write(scope, {rank.identity: record})
         if exists is None:
-            return spot in self._denied
-        self._told[spot] = uid
-        self._report(spot, exists=exists)
+            return scope in self._denied
+        self._announced[scope] = uid
+        self._report(scope, exists=exists)
         return True
 
-    def _report(self, spot: Spot | None, *, exists: bool) -> None:
+    def _report(self, scope: PeeringScope | None, *, exists: bool) -> None:
         if self.options.stealth:
             return
-        where = spot or ("cluster-wide" if self.options.clusterwide else "in the served namespaces")
+        where = scope or ("cluster-wide" if self.options.clusterwide else "in the served namespaces")
         _logger.debug("Keep-alive in %r %s: %s.", self.options.name, where, "ok" if exists else "not found")
 
-    async def remove(self, spot: Spot, identities: Iterable[str]) -> None:
-        """Take the records of others out; what fails is tried again when they are seen again, after a pause."""
-        due = {identity for identity in identities if (spot, identity) not in self._removing}
+    async def remove(self, scope: PeeringScope, identities: Iterable[str]) -> None:
+        """Remove records of others. After a failure the next look at them tries again, REMOVAL_PAUSE later."""
+        due = {identity for identity in identities if (scope, identity) not in self._removing}
         now = asyncio.get_running_loop().time()
-        if not due or spot in self._denied or not self._is_leading() or now < self._removable_from.get(spot, now):
+        if not due or scope in self._denied or not self._is_leading() or now < self._removable_from.get(scope, now):
             return
-        marks = {(spot, identity) for identity in due}
+        marks = {(scope, identity) for identity in due}
         self._removing |= marks
         try:
-            if await self._write(spot, dict.fromkeys(sorted(due))) is None:
-                self._removable_from[spot] = now + REMOVAL_PAUSE
+            if await self._write(scope, dict.fromkeys(sorted(due))) is None:
+                self._removable_from[scope] = now + REMOVAL_PAUSE
         finally:
             self._removing -= marks
 
     async def retract(self) -> None:
-        """Take our own records out of all objects."""
-        self._told.clear()
-        spots = sorted(self._present, key=str)
+        """Remove our own records from all objects."""
+        self._announced.clear()
+        scopes = sorted(self._present, key=str)
         self._present.clear()
 
-        async def leave(spot: Spot) -> None:
+        async def leave(scope: PeeringScope) -> None:
             async with self._slots:
-                await self._write(spot, {self.options.rank.identity: None})
+                await self._write(scope, {self.options.rank.identity: None})
 
-        await asyncio.gather(*(leave(spot) for spot in spots))
+        await asyncio.gather(*(leave(scope) for scope in scopes))
 
-    async def _write(self, spot: Spot, records: Records) -> bool | None:
-        """Whether there is such an object; None: that could not be found out, which is logged."""
+    async def _write(self, scope: PeeringScope, records: Records) -> bool | None:
+        """Whether the object exists; None: the write failed, which is logged."""
         try:
-            exists = await write_records(self._client, spot, self.options.name, records)
+            exists = await write_records(self._client, scope, self.options.name, records)
         except Forbidden as error:
-            self.deny(spot)
-            self._present.discard(spot)
-            _logger.info("Peers cannot be told of this operator %s, the right to is missing: %s", spot, error)
+            self.deny(scope)
+            self._present.discard(scope)
+            _logger.info(
+                "Peers cannot see this operator %s, since the right to write its record is missing: %s", scope, error
+            )
             return None
         except (APIError, RequestError, AccessError, TimeoutError) as error:
-            level = logging.DEBUG if spot in self._failing else logging.WARNING
-            self._failing.add(spot)
+            level = logging.DEBUG if scope in self._failing else logging.WARNING
+            self._failing.add(scope)
             words = in_words(error)
-            _logger.log(level, "The peering object %r %s could not be written: %s", self.options.name, spot, words)
+            _logger.log(level, "The peering object %r %s could not be written: %s", self.options.name, scope, words)
             return None
-        self._failing.discard(spot)
+        self._failing.discard(scope)
         return exists

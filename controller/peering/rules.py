@@ -1,13 +1,12 @@
-"""The rules of peering: which of several operators acts and which pause is decided by the records that they leave in one object.
+"""The rules of peering: the records of several operators in one object decide which of them acts and which pause.
 
-Pure: times and chance are arguments. The records, their defaults and the decision are Kopf's. Records are judged by the wall clocks of
-their writers, so machines of peers need clocks that agree within a few seconds; that is the protocol, and cannot be mended on one side.
+Pure: times and randomness are arguments. Records, defaults and decision are Kopf's. A record bears the wall-clock time of its writer, so
+the clocks of peers must agree within a few seconds; that is the protocol.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from typing import Any
 
 from ...client.resources import Resource
@@ -17,9 +16,9 @@ GROUPS = ("kopf.dev", "zalando.org")
 """The API groups of peering objects: today's, and that of Kopf before 1.29."""
 CLUSTER_PLURAL, NAMESPACED_PLURAL = "clusterkopfpeerings", "kopfpeerings"
 DEFAULT_LIFETIME = 60
-"""How long a record counts that does not say, in seconds."""
+"""Seconds for which a record without a lifetime counts."""
 LETTERS = "abcdefhijklmnopqrstuvwxyz0123456789"
-"""What the random part of an identity is made of."""
+"""The characters of the random part of an identity."""
 
 _LONGEST = 10**9
 _EVER = datetime.max.replace(tzinfo=UTC)
@@ -34,13 +33,13 @@ class Peer:
     lastseen: datetime
     priority: int = 0
     lifetime: int = DEFAULT_LIFETIME
-    """For how many seconds since `lastseen` the record counts."""
+    """Seconds since `lastseen` for which the record counts."""
     lease: str = ""
     """The Lease by which the replicas of one operator elect their leader, as `namespace/name`; a key of ours that Kopf ignores."""
 
     @classmethod
     def from_record(cls, identity: str, record: Mapping[str, Any], now: datetime) -> "Peer":
-        """Read a record. What is absent or unreadable has its default, which for `lastseen` is now; unknown keys are ignored."""
+        """Read a record. Absent or unreadable fields have their defaults (`lastseen`: now); unknown keys are ignored."""
         lease = record.get("lease")
         return cls(
             identity=identity,
@@ -52,32 +51,28 @@ class Peer:
 
     @property
     def deadline(self) -> datetime:
-        """When the record ends to count."""
+        """The end of the record's lifetime."""
         try:
             return self.lastseen + timedelta(seconds=self.lifetime)
         except OverflowError:
             return _EVER
 
     def is_dead(self, now: datetime) -> bool:
-        """Whether the record counts no more."""
+        """Whether the record's lifetime is over."""
         return self.deadline <= now
 
     def record(self) -> dict[str, Any]:
         """The record as it is written."""
-        found: dict[str, Any] = {
-            "priority": self.priority,
-            "lifetime": self.lifetime,
-            "lastseen": iso(self.lastseen),
-        }
+        found: dict[str, Any] = {"priority": self.priority, "lifetime": self.lifetime, "lastseen": iso(self.lastseen)}
         return {**found, "lease": self.lease} if self.lease else found
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{key}={value!r}" for key, value in self.record().items())
-        return f"<Peer {self.identity}: {said}>"
+        fields = ", ".join(f"{key}={value!r}" for key, value in self.record().items())
+        return f"<Peer {self.identity}: {fields}>"
 
 
 def read_peers(status: object, now: datetime) -> list[Peer]:
-    """The peers that the `status` of a peering object has records of, in its order. What is no record is passed over."""
+    """The peers with a record in the `status` of a peering object, in its order. Values that are no records are skipped."""
     if not isinstance(status, Mapping):
         return []
     return [
@@ -103,49 +98,34 @@ def _moment(value: object, default: datetime) -> datetime:
         return default
 
 
-class Standing(Enum):
-    """Where an operator stands among its peers."""
-
-    FREE = "free"
-    """It acts."""
-    YIELDING = "yielding"
-    """It pauses for those of a higher priority."""
-    CONFLICTING = "conflicting"
-    """It pauses, and so do others of the same priority, until all but one have gone: nobody can say who is meant to act."""
-
-
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What an operator makes of the records of one object."""
+class PeeringDecision:
+    """Whether an operator pauses, by the records of one object."""
 
-    standing: Standing = Standing.FREE
     blockers: tuple[Peer, ...] = ()
-    """For whom it pauses, in the order of the records."""
+    """The peers for which it pauses, in the order of the records; empty: it acts."""
+    is_conflict: bool = False
+    """Whether they have the same priority, so that they pause as well, until all but one are gone."""
     until: datetime | None = None
-    """When the first of them ends to count unless it is heard of again: time to judge anew."""
+    """The first deadline of a blocker: then a new decision is due."""
     obsolete: tuple[str, ...] = ()
-    """The records to be removed by whoever acts: of the dead, and of former leaders among our own replicas."""
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the operator is to pause."""
-        return self.standing is not Standing.FREE
+    """The records that the acting operator removes: of dead peers, and of former leaders among its own replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What an operator is among its peers. `identity` must be nobody else's."""
+    """An operator among its peers. `identity` must be unique."""
 
     identity: str
     priority: int = 0
     lease: str = ""
-    """As in `Peer`; empty: there are no replicas who know of each other."""
+    """As in `Peer`; empty: replicas do not know of each other."""
     shares: bool = False
-    """Those of the same priority are no conflict: each serves a part of the objects (shards)."""
+    """Peers of the same priority are no conflict: each handles a part of the objects (shards)."""
 
 
-def judge(peers: Iterable[Peer], own: Rank, now: datetime) -> Verdict:
-    """Decide whether to pause. Our own record counts for nothing, nor do the dead, nor the replicas that share our Lease."""
+def decide(peers: Iterable[Peer], own: Rank, now: datetime) -> PeeringDecision:
+    """Decide whether to pause. Our own record, dead peers, and replicas that share our Lease do not count."""
     others = [peer for peer in peers if peer.identity != own.identity]
     replicas = [peer for peer in others if own.lease and peer.lease == own.lease]
     obsolete = tuple(peer.identity for peer in others if peer.is_dead(now) or peer in replicas)
@@ -153,27 +133,25 @@ def judge(peers: Iterable[Peer], own: Rank, now: datetime) -> Verdict:
     higher = tuple(peer for peer in foreign if peer.priority > own.priority)
     equal = tuple(peer for peer in foreign if peer.priority == own.priority and not own.shares)
     blockers = higher or equal
-    if not blockers:
-        return Verdict(obsolete=obsolete)
-    standing = Standing.YIELDING if higher else Standing.CONFLICTING
-    return Verdict(standing, blockers, min(peer.deadline for peer in blockers), obsolete)
+    until = min((peer.deadline for peer in blockers), default=None)
+    return PeeringDecision(blockers, bool(equal and not higher), until, obsolete)
 
 
 def keep_alive_pause(lifetime: int, chance: float) -> float:
-    """Seconds between two writings of a record: 5 to 10 less than it counts for, and one at least. `chance` is in [0, 1)."""
+    """Seconds between two keep-alives: the lifetime less 5 to 10, and 1 at least. `chance` is in [0, 1)."""
     return max(1.0, lifetime - 5.0 - 5.0 * chance)
 
 
 @dataclass(frozen=True, slots=True)
 class PeeringOptions:
-    """Which peering object, and as whom."""
+    """The peering object, and the operator's record in it."""
 
     rank: Rank
     name: str = "default"
     lifetime: int = DEFAULT_LIFETIME
-    """How long our record counts, in seconds, if it is not renewed."""
+    """Seconds for which our record counts without a keep-alive."""
     clusterwide: bool = True
-    """By ClusterKopfPeering; else by KopfPeering in each namespace that is served."""
+    """Use ClusterKopfPeering; else KopfPeering in each served namespace."""
     mandatory: bool = False
     """Pause where there is no peering object."""
     stealth: bool = False
@@ -181,8 +159,8 @@ class PeeringOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a peering object is; its name is that of the options."""
+class PeeringScope:
+    """The resource and the namespace (None: the cluster) of a peering object; the options have its name."""
 
     resource: Resource
     namespace: str | None
@@ -192,7 +170,7 @@ class Spot:
 
 
 def relevant(resources: Iterable[Resource], *, clusterwide: bool) -> frozenset[Resource]:
-    """The resources of peering objects among those that the cluster has, of all groups, for the one scope or the other."""
+    """The peering resources among those of the cluster, of all groups: cluster-wide or namespaced."""
     plural = CLUSTER_PLURAL if clusterwide else NAMESPACED_PLURAL
     return frozenset(
         resource
@@ -201,24 +179,18 @@ def relevant(resources: Iterable[Resource], *, clusterwide: bool) -> frozenset[R
     )
 
 
-def lacking(found: Collection[tuple[Resource, str | None, bool]], namespaces: Collection[str | None]) -> list[str]:
-    """The places without a peering object in any group, by name, given for each collection whether it has one."""
-    served = {namespace for _, namespace, exists in found if exists}
-    return sorted("the cluster" if place is None else place for place in namespaces if place not in served)
-
-
 def compose_identity(user: str, host: str, moment: datetime, letters: str) -> str:
-    """The identity of a running operator: nobody else's, and telling people who it is. The time is in UTC."""
+    """The identity of a running operator: unique and readable. The time is in UTC."""
     return f"{manual_identity(user, host)}/{moment.astimezone(UTC):%Y%m%d%H%M%S}/{letters}"
 
 
 def manual_identity(user: str, host: str) -> str:
-    """The identity of a person, the same each time: what was frozen can be resumed."""
+    """The identity of a person, the same each time, so that `ctl resume` finds the record of `ctl freeze`."""
     return f"{user}@{host}"
 
 
 def choose_host(names: Sequence[str], fallback: str) -> str:
-    """The name that says most about a machine: the first with a domain, else the first that is not every machine's."""
+    """The best name of a machine: the first with a domain, else the first that is not a local one."""
     telling = [name for name in names if name and not _is_local(name)]
     chosen = next((name for name in telling if "." in name), telling[0] if telling else fallback)
     for suffix in (".localdomain", ".local"):

@@ -363,6 +363,18 @@ async def test_a_mandatory_peering_that_is_there_is_not_missed_before_it_is_list
     assert not any("missing in" in line for line in said(caplog))
 
 
+async def test_one_group_with_an_object_is_enough_for_a_mandatory_peering(bare: Ground) -> None:
+    await bare.define(CLUSTER, LEGACY)
+    await bare.create(LEGACY)
+    async with bare.taking_part(resources=(CLUSTER, LEGACY), mandatory=True) as peering:
+        await opened(peering)
+        await asyncio.sleep(5)
+        assert peering.is_open
+        await bare.client.delete(LEGACY, "default")
+        await closed(peering)
+        assert peering.missing == ("the cluster",)
+
+
 async def test_a_mandatory_peering_is_waited_for_in_each_namespace(bare: Ground) -> None:
     await bare.define(SPACED)
     for name in ("one", "two"):
@@ -425,7 +437,7 @@ async def test_a_refusal_to_write_is_told_once_and_not_tried_again(
         await asyncio.sleep(600)
         assert peering.is_open
     assert len(ground.writes) == 1
-    assert len([line for line in said(caplog) if "the right to is missing" in line]) == 1
+    assert len([line for line in said(caplog) if "the right to write its record is missing" in line]) == 1
 
 
 async def test_namespaces_come_and_go(bare: Ground) -> None:
@@ -645,7 +657,7 @@ async def test_an_optional_peering_that_cannot_be_read_is_not_waited_for_without
         await ground.write({"b": record(5, 3600)})
         ground.sandbox.faults.rules.remove(rule)
         await closed(peering, 120)
-    assert any("peers are not asked until it is" in line for line in said(caplog, logging.WARNING))
+    assert any("peers are ignored until it is" in line for line in said(caplog, logging.WARNING))
 
 
 def test_identities_name_the_pod_or_the_user_and_host(monkeypatch: pytest.MonkeyPatch) -> None:

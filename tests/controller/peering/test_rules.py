@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from ctl.client.resources import Resource
 from ctl.controller.peering.rules import (
     Peer,
+    PeeringDecision,
     Rank,
-    Standing,
-    Verdict,
     choose_host,
     compose_identity,
-    judge,
+    decide,
     keep_alive_pause,
-    lacking,
     manual_identity,
     read_peers,
     relevant,
@@ -84,38 +82,38 @@ def test_a_record_counts_until_its_lifetime_has_passed() -> None:
 def test_a_higher_priority_is_yielded_to_and_a_lower_one_is_not() -> None:
     high, low = Peer("high", NOW, 10), Peer("low", NOW, -10)
     own = Rank("me", 0)
-    assert judge([low], own, NOW) == Verdict()
-    verdict = judge([low, high], own, NOW)
-    assert verdict.standing is Standing.YIELDING
-    assert verdict.blockers == (high,)
-    assert verdict.until == NOW + timedelta(seconds=60)
+    assert decide([low], own, NOW) == PeeringDecision()
+    decision = decide([low, high], own, NOW)
+    assert not decision.is_conflict
+    assert decision.blockers == (high,)
+    assert decision.until == NOW + timedelta(seconds=60)
 
 
 def test_the_same_priority_pauses_both_and_names_the_other() -> None:
-    verdict = judge([Peer("me", NOW), Peer("you", NOW)], Rank("me"), NOW)
-    assert verdict.standing is Standing.CONFLICTING
-    assert [peer.identity for peer in verdict.blockers] == ["you"]
+    decision = decide([Peer("me", NOW), Peer("you", NOW)], Rank("me"), NOW)
+    assert decision.is_conflict
+    assert [peer.identity for peer in decision.blockers] == ["you"]
 
 
 def test_operators_that_share_the_objects_by_shards_have_no_conflict() -> None:
     peers = [Peer("you", NOW)]
-    assert judge(peers, Rank("me", shares=True), NOW) == Verdict()
-    assert judge([Peer("you", NOW, 1)], Rank("me", shares=True), NOW).standing is Standing.YIELDING
+    assert decide(peers, Rank("me", shares=True), NOW) == PeeringDecision()
+    assert decide([Peer("you", NOW, 1)], Rank("me", shares=True), NOW).blockers
 
 
 def test_the_dead_do_not_count_and_are_to_be_removed() -> None:
     dead = Peer("dead", NOW - timedelta(seconds=61), 100)
-    assert judge([dead], Rank("me"), NOW) == Verdict(obsolete=("dead",))
+    assert decide([dead], Rank("me"), NOW) == PeeringDecision(obsolete=("dead",))
     own = Peer("me", NOW - timedelta(hours=1))
-    assert judge([own], Rank("me"), NOW) == Verdict()
+    assert decide([own], Rank("me"), NOW) == PeeringDecision()
 
 
 def test_replicas_of_one_lease_never_pause_each_other() -> None:
     former = Peer("former", NOW, 100, lease="ns/lease")
     foreign = Peer("foreign", NOW, 0, lease="ns/other")
-    assert judge([former], Rank("me", 0, "ns/lease"), NOW) == Verdict(obsolete=("former",))
-    assert judge([former], Rank("me", 0), NOW).standing is Standing.YIELDING
-    assert judge([foreign], Rank("me", 0, "ns/lease"), NOW).standing is Standing.CONFLICTING
+    assert decide([former], Rank("me", 0, "ns/lease"), NOW) == PeeringDecision(obsolete=("former",))
+    assert decide([former], Rank("me", 0), NOW).blockers == (former,)
+    assert decide([foreign], Rank("me", 0, "ns/lease"), NOW).is_conflict
 
 
 _PEERS = st.lists(
@@ -136,23 +134,23 @@ _PEERS = st.lists(
 def test_of_living_operators_who_see_the_same_records_one_at_most_acts(peers: list[Peer]) -> None:
     """One operator's replicas count as one: there the Lease decides."""
     alive = [peer for peer in peers if not peer.is_dead(NOW)]
-    verdicts = {peer: judge(peers, Rank(peer.identity, peer.priority, peer.lease), NOW) for peer in alive}
-    free = {peer.lease or peer.identity for peer, verdict in verdicts.items() if not verdict.is_paused}
+    decisions = {peer: decide(peers, Rank(peer.identity, peer.priority, peer.lease), NOW) for peer in alive}
+    free = {peer.lease or peer.identity for peer, decision in decisions.items() if not decision.blockers}
     assert len(free) <= 1
     top = [peer for peer in alive if peer.priority == max(other.priority for other in alive)]
     if len(top) == 1:
-        assert not verdicts[top[0]].is_paused
+        assert not decisions[top[0]].blockers
 
 
 @given(_PEERS, st.integers(-2, 2))
 def test_a_pause_ends_when_its_records_have(peers: list[Peer], priority: int) -> None:
     own, now, steps = Rank("me", priority), NOW, 0
-    while (verdict := judge(peers, own, now)).is_paused:
-        assert verdict.until is not None
-        assert verdict.until > now
-        now, steps = verdict.until, steps + 1
+    while (decision := decide(peers, own, now)).blockers:
+        assert decision.until is not None
+        assert decision.until > now
+        now, steps = decision.until, steps + 1
         assert steps <= len(peers)
-    assert set(verdict.obsolete) == {peer.identity for peer in peers if peer.is_dead(now)}
+    assert set(decision.obsolete) == {peer.identity for peer in peers if peer.is_dead(now)}
 
 
 @given(_PEERS)
@@ -182,13 +180,6 @@ def test_only_peering_resources_of_the_scope_count_of_both_groups() -> None:
         Resource("kopf.dev", "v1", "kopfpeerings"),
         Resource("zalando.org", "v1", "kopfpeerings"),
     }
-
-
-def test_one_group_with_an_object_is_enough_for_a_namespace() -> None:
-    ours, legacy = Resource("kopf.dev", "v1", "kopfpeerings"), Resource("zalando.org", "v1", "kopfpeerings")
-    found = [(ours, "a", False), (legacy, "a", True), (ours, "b", False)]
-    assert lacking(found, {"a", "b", "c"}) == ["b", "c"]
-    assert lacking([], {None}) == ["the cluster"]
 
 
 def test_identities() -> None:
