@@ -253,20 +253,16 @@ class Leadership:
             raise
 
     async def _wants_thread(self) -> bool:
-        wanted = self.config.thread if self.config.thread is not None else not clock.is_replaced()
-        if not wanted or isinstance(self._access, Access):
-            return wanted and not (isinstance(self._access, Access) and self._has_session(self._access))
-        return not self._has_session(await self._access.access())
-
-    @staticmethod
-    def _has_session(access: Access) -> bool:
+        if not (self.config.thread if self.config.thread is not None else not clock.is_replaced()):
+            return False
+        access = self._access if isinstance(self._access, Access) else await self._access.access()
         if access.session is not None:
             _logger.info(
                 "%s gave a ready HTTP session, which belongs to this loop: the lease is renewed in this loop, and lost if the loop is "
                 "blocked for too long.",
                 access.origin,
             )
-        return access.session is not None
+        return access.session is None
 
     def _is_alive(self, check: LoopCheck) -> bool:
         """In the loop of the election: whether the program's loop turns."""

@@ -40,6 +40,10 @@ LONGEST_SLEEP = 30.0
 SHORTEST_SLEEP = 0.05
 
 
+async def _may_all(verb: str, resource: Resource, namespace: str | None) -> bool:
+    return True
+
+
 class _Watched:
     """The peering objects of one scope, as an informer shows them."""
 
@@ -86,7 +90,7 @@ class Peering(ManualGate):
         self.options = options
         self._factory = factory
         self._leadership: Gate = AlwaysOpen() if leadership is None else leadership
-        self._may = may
+        self._may: Right = _may_all if may is None else may
         self._announcer = Announcer(client, options, lambda: self._leadership.is_open, self._objects)
         self._tasks = Tasks("peering")
         self._watched: dict[PeeringScope, _Watched] = {}
@@ -202,7 +206,7 @@ class Peering(ManualGate):
                         self._unreadable.discard(scope)
                         await self._watch(scope, is_known=False)
                 for scope in sorted(self._unwritable, key=repr):
-                    if self._may is not None and await self._may("patch", scope.resource, scope.namespace):
+                    if await self._may_write(scope):
                         self._unwritable.discard(scope)
                         self._announcer.allow(scope)
 
@@ -234,17 +238,14 @@ class Peering(ManualGate):
 
     async def _missing_verb(self, scope: PeeringScope) -> str | None:
         """The verb whose right is missing to watch peers there; None: there is none."""
-        if self._may is not None:
-            for verb in ("list", "watch"):
-                if not await self._may(verb, scope.resource, scope.namespace):
-                    return verb
+        for verb in ("list", "watch"):
+            if not await self._may(verb, scope.resource, scope.namespace):
+                return verb
         return None
 
     async def _may_write(self, scope: PeeringScope) -> bool:
         """Whether the record may be written there. Rights on subresources are not asked for."""
-        if self._may is None or "status" in scope.resource.subresources:
-            return True
-        return await self._may("patch", scope.resource, scope.namespace)
+        return "status" in scope.resource.subresources or await self._may("patch", scope.resource, scope.namespace)
 
     async def _unwatch(self, scope: PeeringScope) -> None:
         watched = self._watched.pop(scope)

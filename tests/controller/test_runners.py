@@ -115,24 +115,24 @@ async def test_a_handler_that_cancels_its_own_task_concerns_nobody_else() -> Non
 
 
 async def test_an_attempt_that_is_cancelled_before_it_begins_is_made_later() -> None:
-    valve, seen, done = ManualGate(is_open=True), [], asyncio.Event()
+    gate, seen, done = ManualGate(is_open=True), [], asyncio.Event()
 
     async def reconcile(key: str) -> None:
         seen.append(key)
         done.set()
 
-    controller: Controller[str] = Controller("gated", reconcile, concurrency=None, gate=valve)
+    controller: Controller[str] = Controller("gated", reconcile, concurrency=None, gate=gate)
     await controller.start()
     await asyncio.sleep(0.1)
     controller.queue.add("a")
     while not controller.running:  # noqa: ASYNC110 - until the key is handed to a task, which has not begun then
         await asyncio.sleep(0)
     assert seen == []
-    valve.revoke()
+    gate.revoke()
     await asyncio.sleep(1)
     assert seen == []
     assert controller.running == ()
-    valve.open()
+    gate.open()
     async with asyncio.timeout(60):
         await done.wait()
     assert seen == ["a"]

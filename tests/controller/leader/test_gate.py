@@ -12,19 +12,19 @@ async def test_a_gate_that_is_always_open() -> None:
     gate.subscribe(lambda turn: None)()
 
 
-async def test_a_valve_tells_its_changes_once_each() -> None:
-    valve, told = ManualGate(), list[Turn]()
-    end = valve.subscribe(told.append)
-    valve.close()
-    valve.open()
-    valve.open()
-    valve.close()
-    valve.revoke()
+async def test_a_gate_tells_its_changes_once_each() -> None:
+    gate, told = ManualGate(), list[Turn]()
+    end = gate.subscribe(told.append)
+    gate.close()
+    gate.open()
+    gate.open()
+    gate.close()
+    gate.revoke()
     assert told == [Turn.OPENED, Turn.CLOSED, Turn.REVOKED]
     end()
-    valve.open()
+    gate.open()
     assert len(told) == 3
-    assert valve.is_open
+    assert gate.is_open
 
 
 async def test_a_subscriber_that_fails_keeps_nobody_else_from_being_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -348,21 +348,21 @@ async def test_a_thread_carries_out_and_gives_back_results_errors_and_cancellati
         await thread.call(work(1))
 
 
-async def test_a_pulse_is_felt_while_the_loop_turns() -> None:
-    pulse = LoopCheck(asyncio.get_running_loop(), 5.0)
-    assert pulse.turns(100.0)
+async def test_a_loop_that_turns_answers() -> None:
+    check = LoopCheck(asyncio.get_running_loop(), 5.0)
+    assert check.turns(100.0)
     await asyncio.sleep(0)
-    assert pulse.turns(200.0)
+    assert check.turns(200.0)
     # No turn in between.
-    assert pulse.turns(204.0)
-    assert not pulse.turns(205.0)
+    assert check.turns(204.0)
+    assert not check.turns(205.0)
     await asyncio.sleep(0)
-    assert pulse.turns(300.0)
+    assert check.turns(300.0)
 
 
-def test_a_closed_loop_has_no_pulse() -> None:
+def test_a_closed_loop_does_not_turn() -> None:
     loop = asyncio.new_event_loop()
-    pulse = LoopCheck(loop, 5.0)
+    check = LoopCheck(loop, 5.0)
     loop.close()
-    assert not pulse.turns(100.0)
-    assert not pulse.turns(101.0)
+    assert not check.turns(100.0)
+    assert not check.turns(101.0)
