@@ -147,7 +147,7 @@ async def test_tracebacks_of_recursion_are_cut(world: World, written: Written) -
 
     async with world.running():
         await world.create()
-        await asyncio.sleep(1)
+        await world.until(lambda: "maximum recursion depth exceeded" in written.text)
     assert "maximum recursion depth exceeded" in written.text
     assert "are left out" in written.text
     assert "in even" in written.text
