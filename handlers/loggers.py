@@ -9,7 +9,7 @@ Records carry three attributes, which are Kopf's: `k8s_ref` (the object: apiVers
 
 import logging
 from collections.abc import Mapping, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..runtime.log_context import current_fields
 from ..runtime.log_limits import shares
@@ -20,10 +20,8 @@ _objects = logging.getLogger("kopf.objects")
 _objects.addFilter(shares)
 _NO_METADATA: Mapping[str, Any] = {}
 
-_Adapter: TypeAlias = logging.LoggerAdapter[logging.Logger]
 
-
-class ObjectLogger(_Adapter):
+class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
     """The logger of an object's change handlers, daemons and timers; its messages may be posted as Kubernetes Events.
 
     Its logger is `kopf.objects` for all objects. The reference is built from the body with the first record, and kept. Extras
@@ -69,15 +67,6 @@ class TerseObjectLogger(LocalObjectLogger):
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is the base class's
         """Whether a record of this level, lowered by one, would be written."""
         return super().isEnabledFor(level if level > logging.INFO else level - 10)
-
-
-class ActivityLogger(_Adapter):
-    """The logger of one activity (startup, cleanup, authentication, probe): `kopf.activities.{activity}`."""
-
-    def __init__(self, *, activity: str, settings: Any = None) -> None:
-        # `str()` of an enum's member differs between its kinds; the value is the word.
-        word = getattr(activity, "value", activity)
-        super().__init__(logging.getLogger(f"kopf.activities.{word}"), {"settings": settings})
 
 
 class ObjectSubject:

@@ -83,7 +83,7 @@ def test_stacked_decorators_declare_from_the_bottom_up(registry: Recording) -> N
     @on.update("kex", id="bottom", registry=registry)
     def handler(**_: Any) -> None: ...
 
-    declared = [spec.id for spec in registry.changing_specs(Resource("kopf.dev", "v1", "kex"))]
+    declared = [spec.id for spec in registry.of(Resource("kopf.dev", "v1", "kex")).changing.all]
     assert declared == ["bottom", "top"]
 
 
@@ -276,10 +276,10 @@ def test_a_handler_that_does_not_take_the_rest_is_refused_and_not_declared(regis
 @pytest.mark.parametrize("selector", [lambda resource: True, lambda *_: True, lambda resource, **_: True])
 def test_functions_of_the_resource_are_no_handlers(registry: Recording, selector: Any) -> None:
     on.event(selector, registry=registry)(fn)
-    assert registry.handles(Resource("any", "v1", "things"))
+    assert registry.of(Resource("any", "v1", "things")).interest
 
 
 def test_everything(registry: Recording) -> None:
     on.event("kopf.dev", EVERYTHING, registry=registry)(fn)
-    assert registry.handles(Resource("kopf.dev", "v1", "things"))
-    assert not registry.handles(Resource("apps", "v1", "things"))
+    assert registry.of(Resource("kopf.dev", "v1", "things")).interest
+    assert not registry.of(Resource("apps", "v1", "things")).interest

@@ -81,16 +81,18 @@ class Controller(Generic[K]):
         skips_backoff: Predicate | None = None,
         name: str | None = None,
         wait: bool = False,
+        relisted: bool = False,
     ) -> Source[K]:
         """Add an informer, inside the running loop: the keys of its deltas are requested from now on.
 
         Each stored object comes first (at priority -100, like everything that is listed), then each delta, in order. `predicate`,
         `skips_backoff`: see `Rules`. `wait`: no attempt of this controller begins before this source has mapped all stored objects and, in
         each term, has caught up. So a reconciler that reads several informers never takes an empty cache for an empty cluster.
+        `relisted`: see `Informer.subscribe`.
         """
-        source = InformerSource(
-            repr(informer.resource) if name is None else name, self, informer, Rules(mapper, predicate, skips_backoff)
-        )
+        name = repr(informer.resource) if name is None else name
+        rules = Rules(mapper, predicate, skips_backoff, relisted=relisted)
+        source = InformerSource(name, self, informer, rules)
         source.held = self._lease is not None
         self._add(source)
         if wait:

@@ -66,7 +66,7 @@ class SharedInformer(Protocol):
     def store(self) -> ObjectStore:
         """The local copy."""
 
-    def subscribe(self, *, name: str) -> DeltaStream:
+    def subscribe(self, *, name: str, relisted: bool) -> DeltaStream:
         """Receive all objects, and then all changes."""
 
     async def catch_up(self, version: str | None, heard_after: float | None) -> bool:
@@ -104,6 +104,8 @@ class Rules(Generic[K]):
     mapper: Mapper[K]
     predicate: Predicate | None = None
     skips_backoff: Predicate | None = None
+    relisted: bool = False
+    """Whether each list of the server gives a delta of each object."""
 
 
 class Source(Generic[K]):
@@ -151,7 +153,7 @@ class InformerSource(Source[K]):
         """Whether keys were dropped while the source was held."""
         self._rules = rules
         self._request = controller.request
-        self._deltas = informer.subscribe(name=name)
+        self._deltas = informer.subscribe(name=name, relisted=rules.relisted)
         self.synced = self._deltas.synced
         self._resource = repr(informer.resource)
         # The objects that a replay has shown while older deltas of them waited, by uid; and the uids of deltas taken during each replay.

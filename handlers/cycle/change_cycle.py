@@ -139,7 +139,7 @@ class ChangeCycle:
         self._recalled = self._persistence.recall(body, new, deleting=deleting)
         old = self._old
         if self.memory.known.copied:
-            self._persistence.baseline.disown(body, self.patch, list(env.registry.changing_ids(self.place.resource)))
+            self._persistence.baseline.disown(body, self.patch, list(env.registry.of(self.place.resource).changing_ids))
         changed = diff(old, new)
         reason, initial = detect_reason(
             finalizer=persistence.finalizer in (metadata.get("finalizers") or ()) and not self.memory.released,
@@ -307,7 +307,7 @@ class ChangeCycle:
             return AT_ONCE  # the way back, too, is a change to those who saw it
         # Own changes of the essence, and those that came meanwhile, get a round of their own.
         current = round_.current if answer is start else self._persistence.state_of(answer)
-        if current.essence != base.essence or self.env.registry.may_let_go(cause.resource):
+        if current.essence != base.essence or self.env.registry.of(cause.resource).may_let_go:
             return AT_ONCE  # the finalizer may be needed for what was only, or may not be there for what is now
         cause.logger.debug("Handling cycle is finished, waiting for new changes.")
         return None

@@ -50,7 +50,7 @@ class CyclePersistence:
         known, baseline = self.memory.known, self.baseline
         if not baseline.several or known.digest is not None or known.copied or deleting:
             return baseline.recall(body, new, known)
-        left = unfinished(self.env.registry.changing_ids(self.place.resource), body, self.storage)
+        left = unfinished(self.env.registry.of(self.place.resource).changing_ids, body, self.storage)
         return baseline.recall_of_several(body, new, known, left)
 
     def state_of(self, obj: Object) -> ObjectState:
@@ -60,7 +60,7 @@ class CyclePersistence:
     def load(self, cause: ChangingCause, selected: Iterable[str] = ()) -> Progression:
         """The progress of all handlers of the resource, for a cause that some of them are selected for."""
         env, memory, remembered = self.env, self.memory, self.memory.progress
-        copied, owned, selected = memory.known.copied, env.registry.changing_ids(cause.resource), list(selected)
+        copied, owned, selected = memory.known.copied, env.registry.of(cause.resource).changing_ids, list(selected)
         # A function for several versions has one id, and one record, for all of them.
         shared = env.ids_beside(cause.resource) if memory.known.behind else ()
 

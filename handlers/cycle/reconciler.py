@@ -6,10 +6,11 @@ of one object ever runs beside anything else of it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from itertools import islice
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ...client.objects import Object
 from ...client.resources import Key, Resource
@@ -28,7 +29,7 @@ from ..environment.memories import Memory
 from ..execution.progression import SHORTEST
 from ..indexing.barrier import IndexBarrier
 from ..indexing.event_buffer import LIMIT, EventBuffer
-from ..indexing.indexing import Indexing, KeyedLock, StandbyIndexing
+from ..indexing.indexing import Indexing, StandbyIndexing
 from ..loggers import ObjectLogger
 from ..patching.writer import CachedObject
 from .change_cycle import QUIET, ChangeCycle
@@ -68,7 +69,7 @@ class ObjectReconciler:
         self.keeper = StandbyIndexing(self._indexing, self.barrier, self._latest, self._part) if env.indices else None
         # By their resources, as text, and namespaces.
         self._informers: dict[tuple[str, str | None], Informer] = {}
-        self._turns = KeyedLock()
+        self._turns: WeakValueDictionary[tuple[Hashable, ...], asyncio.Lock] = WeakValueDictionary()
         self._large = LargeObjectLimit()
         self._backlogs: dict[ObjectKey, EventBuffer] = {}
         self.collapsed = 0
@@ -99,11 +100,11 @@ class ObjectReconciler:
         self._informers[kind, informer.namespace] = informer
         self._env.serve(known.resource for known in self._informers.values())
         takes = is_open or (lambda: self._gate.is_open)
-        handles = self._env.registry.handles
+        handlers_of = self._env.registry.of
 
         def trigger(delta: Delta) -> Iterable[ObjectKey]:
             # Asked each time: handlers can be declared while the operator runs.
-            interest, gone = handles(resource), delta.kind is DELETED
+            interest, gone = handlers_of(resource).interest, delta.kind is DELETED
             raw = interest.watching or interest.indexing
             if delta.kind is SYNCED or (delta.echo and not is_told(delta, interest)):
                 return ()
@@ -162,7 +163,7 @@ class ObjectReconciler:
         self.barrier.let_go()
         backlogs, self._backlogs = self._backlogs, {}
         for key, backlog in backlogs.items():
-            is_indexed = self._env.registry.handles(key.resource).indexing and self.keeper is not None
+            is_indexed = self._env.registry.of(key.resource).interest.indexing and self.keeper is not None
             shown, new = backlog.drain()
             for delta in shown if is_indexed else [*shown, *new]:
                 if delta.kind is DELETED:
@@ -181,7 +182,7 @@ class ObjectReconciler:
         self._env.renew()
         self.background.renew()
         for informer in self._informers.values():
-            interest = self._env.registry.handles(informer.resource)
+            interest = self._env.registry.of(informer.resource).interest
             if interest.changing or interest.spawning:
                 for obj in informer.store.values():
                     self._env.memories.recall(obj.identity, initial=True)
@@ -217,7 +218,7 @@ class ObjectReconciler:
         Errors of handlers are outcomes and never leave this method. Other errors (the server's, or ours) throttle this
         one object as `settings.queueing.error_delays` say.
         """
-        informer, interest = self._informer(key), self._env.registry.handles(key.resource)
+        informer, interest = self._informer(key), self._env.registry.of(key.resource).interest
         if informer is None:
             return _nothing()
         obj = informer.store.get((key.namespace, key.name))
@@ -231,7 +232,7 @@ class ObjectReconciler:
             if self._env.has_versions(key.resource):
                 # Of several served versions of one object, only one at a time is worked on.
                 place = (key.resource.group, key.resource.plural, key.namespace, key.name)
-                await turns.enter_async_context(self._turns.of(place))
+                await turns.enter_async_context(self._turns.setdefault(place, asyncio.Lock()))
             if self.keeper is not None and interest.indexing:
                 await turns.enter_async_context(self.keeper.turn(key))
             if size >= LARGE:

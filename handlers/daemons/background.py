@@ -79,7 +79,7 @@ class Background:
         if len(obj.raw) >= LARGE:
             self._bodies.clear()  # the attempt needs the room
         resource = place.resource
-        specs = self._env.registry.spawning_specs(resource)
+        specs = self._env.registry.of(resource).spawning.all
         cause = self._cause(obj, resource, memory)
         wanted = [] if deleting else self._env.registry.spawning(cause)
         ids = {spec.id for spec in wanted}
@@ -317,9 +317,9 @@ class Background:
     def _mark(self, obj: Object, resource: Resource) -> object:
         """What of an object counts as a change: its essence where changes are handled, else anything (Kopf behaviour)."""
         registry, persistence = self._env.registry, self._env.settings.persistence
-        if not registry.handles(resource).changing:
+        if not registry.of(resource).interest.changing:
             return obj.resource_version
-        fields = registry.extra_fields(resource)
+        fields = registry.of(resource).fields
         essence = persistence.diffbase_storage.build(body=Body(obj.body()), extra_fields=fields)
         return hash(msgspec.json.encode(persistence.progress_storage.clear(essence=essence), order="deterministic"))
 

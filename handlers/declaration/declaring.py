@@ -7,7 +7,7 @@ editors and type checkers expand. None is always the same as an option that is n
 import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Required, TypeAlias, TypedDict, TypeVar
+from typing import Any, Protocol, Required, TypeAlias, TypedDict, TypeVar
 
 from ..causes.fields import FieldSpec, parse_field
 from ..errors import ErrorsMode, HandlerSignatureError
@@ -16,9 +16,6 @@ from .registry import OperatorRegistry, SubRegistry, get_default_registry
 from .signatures import callable_id, describe, parameters_of, require_kwargs
 from .specs import ChangingSpec, DelayFn, HandlerId, HandlerSpec, Operation, ResourceSpec
 from .targets import Selector, Target, TargetOptions
-
-if TYPE_CHECKING:
-    from .registry import OperatorRegistry
 
 ValueFilter: TypeAlias = Any | MetaFilterToken | MetaFilterFn
 """A literal, PRESENT, ABSENT, or a callback of the value (None when absent) and of the keyword arguments of the cause."""
@@ -32,7 +29,7 @@ class _Identity(TypedDict, total=False):
 
 
 class _Place(TypedDict, total=False):
-    registry: "OperatorRegistry | None"
+    registry: OperatorRegistry | None
     """Where to declare the handler, instead of the default registry."""
 
 
@@ -217,9 +214,8 @@ class Kind:
             if option not in given:
                 raise TypeError(f"@{self.name} needs the option {option!r}: there is nothing to react to without it.")
         for option in _NUMBERS & given.keys():
-            if isinstance(
-                given[option], str
-            ):  # from an environment variable, usually; it would fail at the first comparison
+            # From an environment variable, usually; it would fail at the first comparison.
+            if isinstance(given[option], str):
                 raise TypeError(f"@{self.name} takes a number as {option!r}; got the text {given[option]!r}.")
         return given
 
@@ -237,11 +233,11 @@ def declare(kind: Kind, target: tuple[Target, ...], options: Mapping[str, object
         given |= checked_filters(given)
     elif target:
         raise TypeError(f"@{kind.name} takes no positional arguments; write @{kind.name}() with its parentheses.")
-    suffix = given.get("field", ()) if kind.has_field_in_id else ()
+    suffix = f"/{'.'.join(given['field'])}" if kind.has_field_in_id and given.get("field") else ""
 
     def decorate(fn: _FnT, /) -> _FnT:
         require_kwargs(fn, f"handler of @{kind.name}")
-        name = _joined(callable_id(fn) if base is None else base, suffix)
+        name = HandlerId(f"{callable_id(fn) if base is None else base}{suffix}")
         spec = kind.spec(id=name, fn=fn, **{**given, **kind.fixed, **fixed})
         (get_default_registry() if registry is None else registry).append(spec)
         return fn
@@ -317,10 +313,6 @@ def checked_filters(given: Mapping[str, Any]) -> dict[str, Any]:
 def _check_callback(option: str, fn: object, *, positional: int = 0) -> None:
     if callable(fn):
         require_kwargs(fn, f"callback in {option}=", positional=positional)
-
-
-def _joined(base: str, path: Collection[str] | None) -> HandlerId:
-    return HandlerId(f"{base}/{'.'.join(path)}" if path else base)
 
 
 def _refuse_missing_parentheses(name: str, fn: Any) -> None:

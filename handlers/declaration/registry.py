@@ -7,7 +7,7 @@ the methods below, and their errors pass through.
 from collections.abc import Container, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -88,8 +88,8 @@ class _Specs(Generic[ResourceSpecT]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _ForResource:
-    """Everything that the declared handlers say about one resource, whatever happens to its objects."""
+class ResourceHandlers:
+    """The handlers of one resource, and what follows from them whatever happens to its objects."""
 
     resource: Resource
     interest: Interest
@@ -102,23 +102,15 @@ class _ForResource:
     guards: tuple[ChangingSpec, ...]
     """The handlers of changes that deletions wait for."""
     fields: frozenset[FieldPath]
+    """Fields that belong to the essence of the resource's objects because filters of handlers name them."""
     may_let_go: bool
+    """Whether a handled change can end the need for the finalizer: filters compare both sides of a change, and afterwards there is one."""
     is_steady: bool
+    """Whether no filter of a handler of changes calls a function: the same object has the same answers."""
     selective: tuple[ResourceSpec, ...] | None
     """All handlers but webhooks, if each has filters of labels or annotations."""
     selective_of_changes: tuple[ResourceSpec, ...] | None
     """The handlers of changes, daemons and timers, if each has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    """What an admission request asks about: None and empty mean any."""
-
-    webhook: str | None = None
-    """The id of the only handler that the server asks."""
-    type: Literal["validating", "mutating"] | None = None
-    operation: str | None = None
-    subresource: str | None = None
 
 
 class OperatorRegistry:
@@ -132,17 +124,12 @@ class OperatorRegistry:
         self._spawning: list[SpawningSpec] = []
         self._webhooks: list[WebhookSpec] = []
         # Asked for several times at each event; forgotten when a handler is declared.
-        self._by_resource: dict[Resource, _ForResource] = {}
+        self._by_resource: dict[Resource, ResourceHandlers] = {}
         # The one asked for last: mostly it is asked for again.
-        self._latest: _ForResource | None = None
+        self._latest: ResourceHandlers | None = None
         self._passed_over: Mapping[Selector, frozenset[Resource]] = {}
         self.revision = 0
         """Changes when a handler is declared, or means other resources."""
-
-    @property
-    def uses_default_login(self) -> bool:
-        """Whether the operator finds its credentials itself: there are no login handlers, and it may."""
-        return False
 
     def append(self, spec: HandlerSpec) -> None:
         """Add a handler. Raises TypeError for an unknown kind."""
@@ -171,15 +158,15 @@ class OperatorRegistry:
 
     def watching(self, cause: WatchingCause) -> list[WatchingSpec]:
         """The handlers of a raw event."""
-        return self._of(cause.resource).watching.matching(cause)
+        return self.of(cause.resource).watching.matching(cause)
 
     def indexing(self, cause: IndexingCause) -> list[IndexingSpec]:
         """The index functions for an object."""
-        return self._of(cause.resource).indexing.matching(cause)
+        return self.of(cause.resource).indexing.matching(cause)
 
     def spawning(self, cause: SpawningCause) -> list[SpawningSpec]:
         """The daemons and timers that an object should have now."""
-        return self._of(cause.resource).spawning.matching(cause)
+        return self.of(cause.resource).spawning.matching(cause)
 
     def changing(self, cause: ChangingCause) -> list[ChangingSpec]:
         """The handlers for a change; none when there is nothing to handle (noop, free, gone).
@@ -188,15 +175,9 @@ class OperatorRegistry:
         """
         if cause.reason not in _HANDLED:
             return []
-        known = self._of(cause.resource).changing
+        known = self.of(cause.resource).changing
         specs = [spec for spec in known.all if _is_due(spec, cause) and spec.match(cause)]
         return specs if known.is_unique else deduplicated(specs)
-
-    def reviewing(self, cause: ResourceCause, review: Review) -> list[WebhookSpec]:
-        """The admission handlers for a request. `operations` are not compared: the server filters by them."""
-        return deduplicated(
-            spec for spec in self.webhooks(cause.resource) if _is_asked(spec, review) and spec.match(cause)
-        )
 
     def specs(self) -> list[HandlerSpec]:
         """All handlers of all kinds."""
@@ -204,11 +185,8 @@ class OperatorRegistry:
 
     # What is known of a resource, whatever happens to its objects.
 
-    def handles(self, resource: Resource) -> Interest:
-        """Which kinds of handlers there are for a resource."""
-        return self._of(resource).interest
-
-    def _of(self, resource: Resource) -> _ForResource:
+    def of(self, resource: Resource) -> ResourceHandlers:
+        """The handlers of a resource."""
         known = self._latest
         if known is not None and known.resource is resource:
             return known
@@ -219,13 +197,13 @@ class OperatorRegistry:
         self._latest = known
         return known
 
-    def _look_up(self, resource: Resource) -> _ForResource:
+    def _look_up(self, resource: Resource) -> ResourceHandlers:
         watching, indexing = self._for(resource, self._watching), self._for(resource, self._indexing)
         changing, spawning = self._for(resource, self._changing), self._for(resource, self._spawning)
         guards = tuple(spec for spec in changing.all if spec.requires_finalizer)
         selective = _selective(*watching.all, *indexing.all, *changing.all, *spawning.all)
         observing = (*watching.all, *changing.all, *spawning.all)
-        return _ForResource(
+        return ResourceHandlers(
             resource,
             Interest(
                 watching=bool(watching.all),
@@ -271,7 +249,7 @@ class OperatorRegistry:
         Without `raw`, handlers of raw events and indices are left out. True is certain, False is not: other filters may
         differ. Only the metadata is decoded, and only where each handler has a criterion for it.
         """
-        known = self._of(resource)
+        known = self.of(resource)
         specs = known.selective if raw else known.selective_of_changes
         if specs is None:
             return False
@@ -287,7 +265,7 @@ class OperatorRegistry:
 
         If it is not, it is left alone: no log, no annotation, no diff-base.
         """
-        return any(spec.prematch(cause) for spec in self._of(cause.resource).changing.all)
+        return any(spec.prematch(cause) for spec in self.of(cause.resource).changing.all)
 
     def requires_finalizer(
         self, resource: Resource, cause: ResourceCause, *, excluded: Container[HandlerId] = frozenset()
@@ -296,54 +274,14 @@ class OperatorRegistry:
 
         `excluded` are ids of daemons and timers that have ended by themselves and will not be started again.
         """
-        known = self._of(resource)
+        known = self.of(resource)
         return any(spec.id not in excluded and spec.match(cause) for spec in known.spawning.all) or any(
             spec.prematch(cause) for spec in known.guards
         )
 
-    def may_require_finalizer(self, resource: Resource) -> bool:
-        """Whether there are handlers for which the deletion of an object may have to wait, whatever their filters say."""
-        known = self._of(resource)
-        return bool(known.spawning.all or known.guards)
-
-    def may_let_go(self, resource: Resource) -> bool:
-        """Whether a handled change can end the need for the finalizer.
-
-        Filters compare both sides of a change: of a field, or of anything in callbacks. Afterwards there is one side only.
-        """
-        return self._of(resource).may_let_go
-
-    def is_steady(self, resource: Resource) -> bool:
-        """Whether no filter of a handler of changes calls a function: the same object has the same answers."""
-        return self._of(resource).is_steady
-
-    def extra_fields(self, resource: Resource) -> frozenset[FieldPath]:
-        """Fields that belong to the essence of the resource's objects because filters of handlers name them."""
-        return self._of(resource).fields
-
-    def changing_specs(self, resource: Resource) -> tuple[ChangingSpec, ...]:
-        """All handlers of changes of a resource, duplicates included."""
-        return self._of(resource).changing.all
-
-    def changing_ids(self, resource: Resource) -> tuple[HandlerId, ...]:
-        """The ids of all handlers of changes of a resource, each once."""
-        return self._of(resource).changing_ids
-
-    def spawning_specs(self, resource: Resource) -> tuple[SpawningSpec, ...]:
-        """All daemons and timers of a resource, duplicates included."""
-        return self._of(resource).spawning.all
-
-    def indexing_specs(self, resource: Resource) -> tuple[IndexingSpec, ...]:
-        """All index functions of a resource, duplicates included."""
-        return self._of(resource).indexing.all
-
-    def webhooks(self, resource: Resource | None = None) -> tuple[WebhookSpec, ...]:
-        """All admission handlers, or those for a resource."""
-        return tuple(
-            spec
-            for spec in self._webhooks
-            if resource is None or spec.selector is None or spec.selector.check(resource)
-        )
+    def webhooks(self) -> tuple[WebhookSpec, ...]:
+        """All admission handlers."""
+        return tuple(self._webhooks)
 
     def index_ids(self) -> list[HandlerId]:
         """The names of the indices, each once."""
@@ -378,12 +316,7 @@ class OperatorRegistry:
 
 
 class SmartOperatorRegistry(OperatorRegistry):
-    """A registry whose operator finds its credentials itself as long as no login handler is declared in it."""
-
-    @property
-    def uses_default_login(self) -> bool:
-        """Whether no login handler is declared."""
-        return not self.activities(Activity.AUTHENTICATION)
+    """The class of the default registry. (Under Kopf it adds login handlers; here an operator without any finds its credentials itself.)"""
 
 
 _default: OperatorRegistry | None = None
@@ -447,15 +380,3 @@ def _selective(*specs: ResourceSpec) -> tuple[ResourceSpec, ...] | None:
 
 def _selectors(specs: Iterable[ResourceSpec]) -> list[Selector]:
     return list(dict.fromkeys(spec.selector for spec in specs if spec.selector is not None))
-
-
-def _is_asked(spec: WebhookSpec, review: Review) -> bool:
-    if review.webhook is not None and review.webhook != spec.id:
-        return False
-    if review.type is not None and review.type != spec.type:
-        return False
-    if spec.subresource not in {"*", review.subresource}:
-        return False
-    # A deletion leaves nothing to mutate, so only a handler of nothing else means it.
-    only_deletions = set(spec.operations or ()) == {"DELETE"}
-    return review.operation != "DELETE" or spec.type != "mutating" or only_deletions

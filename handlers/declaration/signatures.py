@@ -6,7 +6,7 @@ that takes only some of them would fail at each call; it is refused when it is d
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -18,7 +18,7 @@ def callable_id(fn: Callable[..., Any]) -> str:
 
     Partials and wrappers are looked through. Raises ValueError for other callables: their progress would be lost at a restart.
     """
-    inner = _unwrapped(fn)
+    *_, inner = layers(fn)
     if not isinstance(inner, FunctionType | MethodType):
         message = f"Cannot get id of {fn!r}. It is no function, and has no name: give it one with id='...'."
         raise ValueError(message)  # noqa: TRY004 (as Kopf)
@@ -82,11 +82,10 @@ def parameters_of(fn: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | N
         return None
 
 
-def _unwrapped(fn: Any) -> Any:
-    while True:
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif hasattr(fn, "__wrapped__"):
-            fn = fn.__wrapped__
-        else:
-            return fn
+def layers(fn: Any) -> Iterator[Any]:
+    """The function, then what its partials and wrappers hold, one after another."""
+    yield fn
+    if isinstance(fn, functools.partial):
+        yield from layers(fn.func)
+    elif hasattr(fn, "__wrapped__"):
+        yield from layers(fn.__wrapped__)

@@ -3,7 +3,6 @@
 A spec holds the checked options of its decorator. Specs are compared by identity.
 """
 
-import functools
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from .filters import (
     match_meta,
     match_value,
 )
+from .signatures import layers
 from .targets import Selector
 
 HandlerId = NewType("HandlerId", str)
@@ -38,15 +38,11 @@ Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 def is_async(fn: Callable[..., Any]) -> bool:
     """Tell whether calling the function gives a coroutine; partials and wrappers are looked through."""
-    while True:
-        if inspect.iscoroutinefunction(fn):
+    inner = fn
+    for inner in layers(fn):
+        if inspect.iscoroutinefunction(inner):
             return True
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif hasattr(fn, "__wrapped__"):
-            fn = fn.__wrapped__
-        else:
-            return inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 (callable objects)
+    return inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004 (callable objects)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,8 +19,6 @@ class Survey:
 
     watched: frozenset[Resource]
     """The resources to be watched; each can be, and patched if its handlers need it."""
-    reviewed: frozenset[Resource]
-    """The resources with admission handlers."""
     unresolved: frozenset[Selector]
     """Selectors without any resource; maybe its CRD will be created."""
     ambiguous: Mapping[Selector, frozenset[Resource]]
@@ -61,20 +59,15 @@ class Survey:
 def survey(registry: OperatorRegistry, resources: Collection[Resource]) -> Survey:
     """Match all selectors of the registry with all resources of the cluster.
 
-    A resource with unknown verbs counts as having all. Admission handlers are served for all that they match; a selector of
-    theirs without resources is no problem: the server asks about nothing else.
+    A resource with unknown verbs counts as having all. Selectors of admission handlers are left out.
     """
     choices = [selector.choose(resources) for selector in registry.selectors()]
     chosen = _chosen(choices)
     patched = _chosen(selector.choose(resources) for selector in registry.patching_selectors())
     unreadable = frozenset(resource for resource in chosen if resource.verbs and not resource.verbs >= _READING)
     unwritable = frozenset(resource for resource in patched if resource.verbs and "patch" not in resource.verbs)
-    webhooks = registry.webhook_selectors()
     return Survey(
         watched=chosen - unreadable - unwritable,
-        reviewed=frozenset(
-            resource for resource in resources if any(selector.check(resource) for selector in webhooks)
-        ),
         unresolved=frozenset(choice.selector for choice in choices if choice.problem is Problem.UNRESOLVED),
         ambiguous={choice.selector: choice.candidates for choice in choices if choice.problem is Problem.AMBIGUOUS},
         passed_over={choice.selector: choice.passed_over for choice in choices if choice.passed_over},

@@ -174,10 +174,6 @@ class Selector:
             return Choice(self, core, passed_over=found - core)
         return Choice(self, frozenset(), Problem.AMBIGUOUS, found, found)
 
-    def select(self, resources: Iterable[Resource]) -> set[Resource]:
-        """The resources of `choose`, without the reasons."""
-        return set(self.choose(resources).resources)
-
     def _names(self, resource: Resource) -> bool:
         name = self.criterion
         match self.by:

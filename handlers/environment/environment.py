@@ -71,7 +71,8 @@ class Environment:
         """
         if self.registry.requires_finalizer(cause.resource, cause, excluded=exited):
             return True
-        return present and any(self.registry.may_require_finalizer(other) for other in self._others(cause.resource))
+        others = (self.registry.of(other) for other in self._others(cause.resource)) if present else ()
+        return any(other.spawning.all or other.guards for other in others)
 
     def is_for_others(self, cause: ChangingCause) -> bool:
         """Whether a deletion that no handler of this version matches is for handlers of another version."""
@@ -81,14 +82,14 @@ class Environment:
 
     def ids_beside(self, resource: Resource) -> set[HandlerId]:
         """The ids of the change handlers of the other served versions; a function for several versions has the same id in all."""
-        return {found for other in self._others(resource) for found in self.registry.changing_ids(other)}
+        return {found for other in self._others(resource) for found in self.registry.of(other).changing_ids}
 
     def _others(self, resource: Resource) -> set[Resource]:
         return self._several.get((resource.group, resource.plural), set()) - {resource}
 
     def is_blind_to_status(self, resource: Resource) -> bool:
         """Whether neither handlers of changes nor the storages of their state look at the status."""
-        if self.outside or self.has_versions(resource) or not self.registry.is_steady(resource):
+        if self.outside or self.has_versions(resource) or not self.registry.of(resource).is_steady:
             return False
         return self.baseline(resource).is_blind_to_status
 
@@ -101,7 +102,7 @@ class Environment:
         obj = delta.object
         known = self.memories.find(obj.identity)
         if known is not None:
-            if self.has_versions(resource) and self.registry.handles(resource).changing:
+            if self.has_versions(resource) and self.registry.of(resource).interest.changing:
                 known.aspect(resource.version)
             return
         watching = self.settings.watching
@@ -110,7 +111,7 @@ class Environment:
             found for mapping in selectors for found in mapping.collect(resource)
         )
         copied = False
-        if (newborn or MARKED in obj.raw) and self.registry.handles(resource).changing:
+        if (newborn or MARKED in obj.raw) and self.registry.of(resource).interest.changing:
             copied = self._says_what_is_anothers(obj, resource, newborn=newborn)
         self.memories.recall(obj.identity, initial=delta.wire_type is None, copied=copied).aspect(resource.version)
 
@@ -163,7 +164,7 @@ class Environment:
 
     def baseline(self, resource: Resource) -> Baseline:
         """The diff-base and progress of the objects of a resource."""
-        fields = self.registry.extra_fields(resource)
+        fields = self.registry.of(resource).fields
         known = self._baselines.get(resource)
         if known is None or known.fields is not fields:
             persistence = self.settings.persistence

@@ -5,6 +5,7 @@ A memory belongs to a uid: a later object of the same name starts with a new one
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 from weakref import ref
@@ -47,56 +48,39 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 """No states, no records: one mapping for all memories."""
 
 
+@dataclass(slots=True, eq=False)
 class Memory:
-    """The memory of one object.
+    """The memory of one object."""
 
-    `initial`: the object was there before this process watched. `handled_once`: this process has finished a cause of it.
-    `known`: the state that was handled last, as far as the process knows.
-    `shown`: states that handlers saw and may not have been told away from, by their digests, in order. `progress`: records of the unfinished
-    cycle, whether or not they were written. `unwritten`: patches of raw event handlers, and of a write that failed.
-    `leaving`: it was seen marked for deletion, which is final: a version without the mark is an older one.
-    `released`: our finalizer was removed from an object under deletion, and cannot come back; the cache may still show it.
-    `observed`: the term of the background (pauses separate terms) in which its daemons and timers were observed last.
-    `settled`: the version in which an attempt found nothing to do, and left nothing to do.
-    `failures`: consecutive attempts that ended with an error of ours or of the server; `error`: the last of these errors;
-    `throttled_until`: loop time.
-    """
-
-    __slots__ = (
-        "_aspects",
-        "_version",
-        "error",
-        "failures",
-        "handled_once",
-        "initial",
-        "known",
-        "leaving",
-        "observed",
-        "progress",
-        "released",
-        "settled",
-        "shown",
-        "throttled_until",
-        "unwritten",
-    )
-
-    def __init__(self, *, initial: bool, copied: bool = False) -> None:
-        self.initial = initial
-        self.known = Known(copied=copied)
-        self.handled_once = False
-        self.shown: Mapping[str, BodyEssence] = NOTHING
-        self.progress: Mapping[str, Progress] = NOTHING
-        self.unwritten: Patch | None = None
-        self.observed: int | None = None
-        self.leaving = False
-        self.released = False
-        self.settled: str | None = None
-        self.failures = 0
-        self.error: str | None = None
-        self.throttled_until: float | None = None
-        # Handlers of a second served version of the object have a memory of their own.
-        self._version: str | None = None
-        self._aspects: dict[str, Memory] | None = None
+    initial: bool
+    """The object was there before this process watched."""
+    known: Known = field(default_factory=Known)
+    """The state that was handled last, as far as the process knows."""
+    handled_once: bool = False
+    """This process has finished a cause of it."""
+    shown: Mapping[str, BodyEssence] = field(default_factory=lambda: NOTHING)
+    """States that handlers saw and may not have been told away from, by their digests, in order."""
+    progress: Mapping[str, Progress] = field(default_factory=lambda: NOTHING)
+    """Records of the unfinished cycle, whether or not they were written."""
+    unwritten: Patch | None = None
+    """Patches of raw event handlers, and of a write that failed."""
+    observed: int | None = None
+    """The term of the background (pauses separate terms) in which its daemons and timers were observed last."""
+    leaving: bool = False
+    """It was seen marked for deletion, which is final: a version without the mark is an older one."""
+    released: bool = False
+    """Our finalizer was removed from an object under deletion, and cannot come back; the cache may still show it."""
+    settled: str | None = None
+    """The version in which an attempt found nothing to do, and left nothing to do."""
+    failures: int = 0
+    """Consecutive attempts that ended with an error of ours or of the server."""
+    error: str | None = None
+    """The last of these errors."""
+    throttled_until: float | None = None
+    """Loop time."""
+    # Handlers of a second served version of the object have a memory of their own.
+    _version: str | None = None
+    _aspects: "dict[str, Memory] | None" = None
 
     def aspect(self, version: str) -> "Memory":
         """The memory of one served version of the object; nearly always there is only one."""
@@ -174,7 +158,7 @@ class Memories:
         """
         memory = self._by_uid.get(uid)
         if memory is None:
-            memory = self._by_uid[uid] = Memory(initial=initial, copied=copied)
+            memory = self._by_uid[uid] = Memory(initial, Known(copied=copied))
         return memory
 
     def find(self, uid: str) -> Memory | None:

@@ -6,9 +6,9 @@ over, or with the first event after that. While the operator may not act, `Stand
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Container, Hashable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
-from typing import Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from ...client.objects import Object
 from ...client.resources import Resource
@@ -20,7 +20,7 @@ from ..causes.causes import IndexingCause
 from ..causes.patch import Patch
 from ..causes.views import Body
 from ..declaration.specs import HandlerId, IndexingSpec
-from ..environment.environment import Environment
+from ..environment.environment import Environment, ObjectKey
 from ..errors import ErrorsMode
 from ..execution.attempts import Call, attempt
 from ..execution.progression import SHORTEST, Progress
@@ -78,7 +78,7 @@ class Indexing:
         registry, indices = self._env.registry, self._env.indices
         cause = self._cause(obj, resource)
         matching = registry.indexing(cause)
-        for unmatched in {spec.id for spec in registry.indexing_specs(resource)} - {spec.id for spec in matching}:
+        for unmatched in {spec.id for spec in registry.of(resource).indexing.all} - {spec.id for spec in matching}:
             indices.discard(obj.identity, unmatched)
         wanted = [spec for spec in matching if only is None or spec.id in only]
         for number, spec in enumerate(wanted):
@@ -116,47 +116,7 @@ class Indexing:
         )
 
 
-class KeyedLock:
-    """A lock for each key in use; nothing is kept for the others. Belongs to one loop."""
-
-    def __init__(self) -> None:
-        # With the number of tasks that hold it or wait for it.
-        self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._locks)
-
-    @asynccontextmanager
-    async def of(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for the lock of a key, in the order of asking, and hold it while inside. Not to be nested for one key."""
-        lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
-        self._locks[key] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks[key]
-            if users == 1:
-                del self._locks[key]
-            else:
-                self._locks[key] = lock, users - 1
-
-
-class Keyed(Protocol):
-    """A key that knows the resource of its object."""
-
-    @property
-    def resource(self) -> Resource:
-        """The resource."""
-
-    def __hash__(self) -> int:
-        """Keys are hashable."""
-
-
-K = TypeVar("K", bound=Keyed)
-
-
-class StandbyIndexing(Generic[K]):
+class StandbyIndexing:
     """Indexes objects while the operator may not act, so that the indices are complete when it may.
 
     Objects are indexed beside the attempts, one at a time for each key, and never during an attempt of the same key.
@@ -166,39 +126,39 @@ class StandbyIndexing(Generic[K]):
     def __init__(
         self,
         indexing: Indexing,
-        barrier: IndexBarrier[K],
-        latest: Callable[[K], Object | None],
+        barrier: IndexBarrier[ObjectKey],
+        latest: Callable[[ObjectKey], Object | None],
         part: Callable[[Object], None],
     ) -> None:
         self._indexing = indexing
         self._barrier = barrier
         self._latest = latest
         self._part = part
-        self._buffers: dict[K, EventBuffer] = {}
-        self._locks = KeyedLock()
-        self.controller: Controller[K] = Controller("indices", lambda key, _: self._work(key), concurrency=None)
+        self._buffers: dict[ObjectKey, EventBuffer] = {}
+        self._locks: WeakValueDictionary[ObjectKey, asyncio.Lock] = WeakValueDictionary()
+        self.controller: Controller[ObjectKey] = Controller("indices", lambda key, _: self._work(key), concurrency=None)
 
-    def take(self, key: K, delta: Delta) -> None:
+    def take(self, key: ObjectKey, delta: Delta) -> None:
         """Index the object of an event soon."""
         self._buffers.setdefault(key, EventBuffer()).add(delta)
         self.controller.queue.add(key)
 
-    def retry(self, key: K) -> None:
+    def retry(self, key: ObjectKey) -> None:
         """Call the object's functions again when their delays are over."""
         self.controller.queue.add(key)
 
-    def drop(self, is_gone: Callable[[K], bool]) -> None:
+    def drop(self, is_gone: Callable[[ObjectKey], bool]) -> None:
         """Forget keys that are not served any more."""
         for key in filter(is_gone, list(self._buffers)):
             del self._buffers[key]
 
     @asynccontextmanager
-    async def turn(self, key: K) -> AsyncIterator[None]:
+    async def turn(self, key: ObjectKey) -> AsyncIterator[None]:
         """Hold back indexing of a key while an attempt of it runs inside; waiting events are indexed before.
 
         When the attempt is cancelled, the object is indexed anew as it is: how many of its events were indexed is unknown.
         """
-        async with self._locks.of(key):
+        async with self._locks.setdefault(key, asyncio.Lock()):
             await self._catch_up(key)
             try:
                 yield
@@ -207,14 +167,14 @@ class StandbyIndexing(Generic[K]):
                     self.take(key, Delta(DeltaKind.UPDATED, obj, None, initial=False, wire_type=None))
                 raise
 
-    async def _work(self, key: K) -> Result | None:
-        async with self._locks.of(key):
+    async def _work(self, key: ObjectKey) -> Result | None:
+        async with self._locks.setdefault(key, asyncio.Lock()):
             await self._catch_up(key)
             obj = self._latest(key)
             delay = None if obj is None else await self._indexing.retry(obj, key.resource)
         return None if delay is None else Result(requeue_after=delay)
 
-    async def _catch_up(self, key: K) -> None:
+    async def _catch_up(self, key: ObjectKey) -> None:
         buffer = self._buffers.get(key)
         if buffer is None:
             return

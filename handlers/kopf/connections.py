@@ -75,11 +75,6 @@ class ConnectionInfo:
     def __repr__(self) -> str:
         return _shown(self)
 
-    @property
-    def expires(self) -> datetime | None:
-        """The expiration as an aware time."""
-        return _aware(self.expiration)
-
     def as_http_headers(self) -> dict[str, str]:
         """The headers of the login: Basic with a user and a password, else the scheme with the token, else none."""
         if self.username and self.password:
@@ -128,11 +123,6 @@ class AiohttpSession:
     def __repr__(self) -> str:
         return _shown(self)
 
-    @property
-    def expires(self) -> datetime | None:
-        """The expiration as an aware time."""
-        return _aware(self.expiration)
-
 
 def _shown(info: ConnectionInfo | AiohttpSession) -> str:
     """The representation of a dataclass, without secrets and without the logins in URLs."""
@@ -172,10 +162,6 @@ def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:
         trust_env=info.trust_env,
         origin=origin,
     )
-
-
-def _aware(moment: datetime | None) -> datetime | None:
-    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
 def _server(server: str, tls: TLS, origin: str) -> str:
@@ -265,10 +251,8 @@ class LoginSource:
         return asyncio.get_running_loop().time() - self._ended_at < PAUSE
 
     def _expired(self, access: Access) -> bool:
-        for info, known in self._known.values():
-            if known is access:
-                return info.expires is not None and info.expires <= clock.now()
-        return False
+        ends = [info.expiration for info, known in self._known.values() if known is access and info.expiration]
+        return any((end if end.tzinfo else end.replace(tzinfo=UTC)) <= clock.now() for end in ends)
 
     def _choose(self) -> Access | None:
         usable = [(info, access) for info, access in self._known.values() if not self._expired(access)]

@@ -184,7 +184,7 @@ class Explainer:
         storage = env.settings.persistence.progress_storage
         body = Body(obj.body())
         remembered = {} if memory is None else memory.progress
-        ids = dict.fromkeys([*(str(spec.id) for spec in env.registry.changing_specs(resource)), *remembered])
+        ids = dict.fromkeys([*(str(spec.id) for spec in env.registry.of(resource).changing.all), *remembered])
         for handler_id in ids:
             record = storage.fetch(key=handler_id, body=body)
             stored = None if record is None else from_record(record)

@@ -18,8 +18,6 @@ from ...controller.peering.rules import GROUPS
 from ...controller.program.terms import ProgramGate
 from ...informers.factory import SharedInformerFactory
 from ...informers.informer import Informer
-from ...informers.reader import Reader
-from ...informers.subscription import Subscription
 from ...runtime.tasks import Tasks
 from ..cycle.reconciler import ObjectKey, ObjectReconciler
 from ..declaration.filters import narrow_labels
@@ -63,27 +61,6 @@ class Cluster:
 class _Served:
     informer: Informer
     watched: Source[ObjectKey]
-
-
-@dataclass(frozen=True, slots=True)
-class _Relisted:
-    """An informer as raw event handlers want it: each listed object is an event, at every list (Kopf behaviour)."""
-
-    informer: Informer
-
-    @property
-    def resource(self) -> Resource:
-        return self.informer.resource
-
-    @property
-    def store(self) -> Reader:
-        return self.informer.store
-
-    def subscribe(self, *, name: str) -> Subscription:
-        return self.informer.subscribe(name, relisted=True)
-
-    async def catch_up(self, version: str | None, heard_after: float | None) -> bool:
-        return await self.informer.catch_up(version, heard_after)
 
 
 @dataclass(slots=True)
@@ -212,10 +189,10 @@ class Observation:
 
     def _serve(self, resource: Resource, namespace: str | None) -> None:
         logger.debug("Starting the watch-stream for %r %s.", resource, _where(namespace))
-        watching, interest = self.watching, self.registry.handles(resource)
+        watching, interest = self.watching, self.registry.of(resource).interest
         labels = set(watching.label_selectors.collect(resource))
         if interest.is_only_indexed and (
-            narrow := narrow_labels(spec.label_criteria for spec in self.registry.indexing_specs(resource))
+            narrow := narrow_labels(spec.label_criteria for spec in self.registry.of(resource).indexing.all)
         ):
             labels.add(narrow)
         informer = self.cluster.factory.informer(
@@ -226,8 +203,8 @@ class Observation:
             shard_selector=next(iter(watching.shard_selectors.collect(resource)), None),
         )
         trigger = self.reconciler.serve(informer, lambda: watched.is_open)
-        source = _Relisted(informer) if interest.watching or interest.indexing else informer
-        watched = self.controller.watch(source, trigger)
+        # For handlers of raw events each listed object is an event, at every list (Kopf behaviour).
+        watched = self.controller.watch(informer, trigger, relisted=interest.watching or interest.indexing)
         self._served[resource, namespace] = _Served(informer, watched)
         barrier = self.reconciler.barrier
         if interest.indexing and not barrier.is_open:

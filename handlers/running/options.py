@@ -24,7 +24,7 @@ POLLING = 0.1
 async def wait_flag(flag: Flag | None) -> Any:
     """Wait until the flag is raised; gives a future's result, and True for an event. None is never raised.
 
-    Raises TypeError for a flag of another kind. A thread's event is looked at every tenth of a second: it cannot wake a loop.
+    A thread's event is looked at every tenth of a second: it cannot wake a loop.
     """
     match flag:
         case None:
@@ -39,36 +39,24 @@ async def wait_flag(flag: Flag | None) -> Any:
             while not flag.is_set():  # noqa: ASYNC110 - a thread's event has no way to wake a loop
                 await asyncio.sleep(POLLING)
             return True
-        case _:
-            raise TypeError(_unsupported(flag))
 
 
 def raise_flag(flag: Flag | None) -> None:
-    """Raise the flag from the loop's thread; one that is raised already stays so. Raises TypeError for other kinds."""
-    match flag:
-        case None:
-            return
-        case asyncio.Event() | threading.Event():
-            flag.set()
-        case asyncio.Future() | concurrent.futures.Future():
-            if not flag.done():
-                flag.set_result(None)
-        case _:
-            raise TypeError(_unsupported(flag))
+    """Raise the flag from the loop's thread; one that is raised already stays so."""
+    if isinstance(flag, asyncio.Event | threading.Event):
+        flag.set()
+    elif flag is not None and not flag.done():
+        flag.set_result(None)
 
 
 def check_flag(flag: object) -> None:
     """Raise TypeError for what is neither None nor a flag, before anybody waits for it."""
     kinds = (asyncio.Event, asyncio.Future, threading.Event, concurrent.futures.Future)
     if flag is not None and not isinstance(flag, kinds):
-        raise TypeError(_unsupported(flag))
-
-
-def _unsupported(flag: object) -> str:
-    return (
-        f"Unsupported type of a flag: {flag!r}. A flag is an asyncio.Event, an asyncio.Future, a threading.Event or a "
-        f"concurrent.futures.Future; got {type(flag).__name__}."
-    )
+        raise TypeError(
+            f"Unsupported type of a flag: {flag!r}. A flag is an asyncio.Event, an asyncio.Future, a threading.Event or a "
+            f"concurrent.futures.Future; got {type(flag).__name__}."
+        )
 
 
 class OperatorOptions(TypedDict, total=False):
@@ -179,21 +167,19 @@ def settings_with(options: OperatorOptions, *, clusterwide: bool) -> OperatorSet
     settings = options.get("settings") or OperatorSettings()
     peering, leadership = settings.peering, settings.leadership
     peering.clusterwide = clusterwide
-    if options.get("standalone") is not None:
-        peering.standalone = bool(options.get("standalone"))
-    if options.get("priority") is not None:
-        peering.priority = int(options.get("priority") or 0)
-    name = options.get("peering_name")
-    if name is not None:
-        peering.name, peering.mandatory = name, True
-    if options.get("debug_pages") is not None:
-        settings.diagnostics.debug_pages = options.get("debug_pages")
-    if options.get("leader_elect") is not None:
-        leadership.elect = options.get("leader_elect")
-    if options.get("lease_name") is not None:
-        leadership.lease_name = options.get("lease_name")
-    if options.get("lease_namespace") is not None:
-        leadership.lease_namespace = options.get("lease_namespace")
+    for name, group, setting in (
+        ("standalone", peering, "standalone"),
+        ("priority", peering, "priority"),
+        ("peering_name", peering, "name"),
+        ("debug_pages", settings.diagnostics, "debug_pages"),
+        ("leader_elect", leadership, "elect"),
+        ("lease_name", leadership, "lease_name"),
+        ("lease_namespace", leadership, "lease_namespace"),
+    ):
+        if (value := options.get(name)) is not None:
+            setattr(group, setting, value)
+    if options.get("peering_name") is not None:
+        peering.mandatory = True
     return settings
 
 

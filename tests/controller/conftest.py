@@ -71,7 +71,7 @@ class Feed:
         await self.caught_up.wait()
         return False
 
-    def subscribe(self, *, name: str) -> Told:
+    def subscribe(self, *, name: str, relisted: bool) -> Told:
         told = Told()
         self.subscribers.append(told)
         if self.store:

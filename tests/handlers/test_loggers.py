@@ -4,13 +4,11 @@ import json
 import logging
 import timeit
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 import pytest
 
 from ctl.handlers.loggers import (
-    ActivityLogger,
     LocalObjectLogger,
     ObjectLogger,
     TerseObjectLogger,
@@ -87,17 +85,6 @@ def test_terse_loggers_say_info_only_when_debugging(records: list[logging.LogRec
     logger.info("succeeded in debug mode")
     logger.debug("invoked")
     assert [record.getMessage() for record in records] == ["failed", "succeeded in debug mode"]
-
-
-class Activity(StrEnum):
-    STARTUP = "startup"
-
-
-@pytest.mark.parametrize("activity", ["startup", Activity.STARTUP])
-def test_activities_have_loggers_of_their_names(records: list[logging.LogRecord], activity: str) -> None:
-    ActivityLogger(activity=activity, settings=None).info("begins")
-    assert records[0].name == "kopf.activities.startup"
-    assert not hasattr(records[0], "k8s_ref")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Declaring(RuleBasedStateMachine):
     @rule(resource=st.sampled_from(RESOURCES))
     def ask(self, resource: Resource) -> None:
         expected = [spec for spec in self.specs if spec.selector is not None and spec.selector.check(resource)]
-        assert list(self.registry.indexing_specs(resource)) == expected
+        assert list(self.registry.of(resource).indexing.all) == expected
 
 
 TestDeclaring = Declaring.TestCase

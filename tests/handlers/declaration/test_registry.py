@@ -13,8 +13,6 @@ from ctl.handlers.declaration import registry as registry_module
 from ctl.handlers.declaration.filters import ABSENT, PRESENT
 from ctl.handlers.declaration.registry import (
     OperatorRegistry,
-    Review,
-    SmartOperatorRegistry,
     get_default_registry,
     set_default_registry,
 )
@@ -105,7 +103,7 @@ def test_other_resources_are_nobodys_business(registry: OperatorRegistry, watchi
     on.event("kex", registry=registry)(fn)
     pods = Resource("", "v1", "pods")
     assert registry.watching(watching(resource=pods)) == []
-    assert not registry.handles(pods)
+    assert not registry.of(pods).interest
 
 
 def test_later_declarations_are_seen(registry: OperatorRegistry, watching: Watching) -> None:
@@ -133,17 +131,17 @@ def test_the_list_of_matches_belongs_to_the_caller(registry: OperatorRegistry, w
 
 def test_kinds_of_handlers_of_a_resource(registry: OperatorRegistry, resource: Resource) -> None:
     on.index("kex", registry=registry)(fn)
-    interest = registry.handles(resource)
+    interest = registry.of(resource).interest
     assert (interest.watching, interest.indexing, interest.changing, interest.spawning) == (False, True, False, False)
     on.timer("kex", registry=registry)(fn)
-    assert registry.handles(resource).spawning
+    assert registry.of(resource).interest.spawning
     on.validate("kex", registry=registry)(fn)
-    assert bool(registry.handles(resource))
+    assert bool(registry.of(resource).interest)
 
 
 def test_webhooks_alone_are_no_reason_to_watch(registry: OperatorRegistry, resource: Resource) -> None:
     on.validate("kex", registry=registry)(fn)
-    assert not registry.handles(resource)
+    assert not registry.of(resource).interest
     assert registry.selectors() == []
     assert registry.webhook_selectors() == [Selector.parse("kex")]
 
@@ -247,7 +245,7 @@ def test_fields_that_belong_to_the_essence(registry: OperatorRegistry, resource:
     on.index("kex", field="status.not", registry=registry)(fn)
     on.field("pods", field="status.other", registry=registry)(fn)
     on.create("kex", registry=registry)(fn)
-    assert registry.extra_fields(resource) == {("status", "x"), ("status", "y"), ("status", "dotted.key")}
+    assert registry.of(resource).fields == {("status", "x"), ("status", "y"), ("status", "dotted.key")}
 
 
 def test_selectors_are_given_once(registry: OperatorRegistry) -> None:
@@ -267,26 +265,6 @@ def test_index_ids(registry: OperatorRegistry) -> None:
 
 
 # Which handlers Kopf 1.45.2 asks.
-@pytest.mark.parametrize(
-    ("review", "expected"),
-    [
-        (Review(), ["None", "*", "val", "onlydel"]),
-        (Review(subresource="status"), ["status", "*"]),
-        (Review(subresource="scale"), ["*"]),
-        (Review(operation="DELETE"), ["val", "onlydel"]),
-        (Review(webhook="val"), ["val"]),
-        (Review(type="mutating"), ["None", "*", "onlydel"]),
-        (Review(webhook=""), []),
-    ],
-)
-def test_reviews(registry: OperatorRegistry, watching: Watching, review: Review, expected: list[str]) -> None:
-    for subresource in (None, "status", "*"):
-        on.mutate("kex", subresource=subresource, id=str(subresource), registry=registry)(fn)
-    on.validate("kex", id="val", registry=registry)(fn)
-    on.mutate("kex", id="onlydel", operations=["DELETE"], registry=registry)(fn)
-    assert ids(registry.reviewing(watching(), review)) == expected
-
-
 def test_activities(registry: OperatorRegistry) -> None:
     on.startup(registry=registry)(fn)
     on.login(registry=registry)(other)
@@ -303,17 +281,10 @@ def test_an_unknown_kind_is_refused(registry: OperatorRegistry) -> None:
 
 
 class TestDefault:
-    def test_it_is_made_once_and_finds_credentials_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_is_made_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry_module, "_default", None)
         registry = get_default_registry()
         assert get_default_registry() is registry
-        assert registry.uses_default_login
-        on.login()(fn)
-        assert not registry.uses_default_login
-
-    def test_a_registry_of_ones_own_does_not(self) -> None:
-        assert not OperatorRegistry().uses_default_login
-        assert SmartOperatorRegistry().uses_default_login
 
     def test_it_can_be_replaced(self, changing: Changing) -> None:
         before, now = get_default_registry(), OperatorRegistry()

@@ -82,7 +82,7 @@ def test_everything_of_a_place(target: tuple[Any, ...], group: str | None, versi
 
 def test_a_resource_is_its_own_selector() -> None:
     selector = Selector.parse(*CORE_PODS)
-    assert selector.select(CLUSTER) == {CORE_PODS}
+    assert selector.choose(CLUSTER).resources == {CORE_PODS}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_names_no_resource_or_several_is_refused(target: Any, names: Any, m
     ],
 )
 def test_selection(target: Any, names: Any, expected: set[Resource]) -> None:
-    assert Selector.parse(*target, **names).select(CLUSTER) == expected
+    assert Selector.parse(*target, **names).choose(CLUSTER).resources == expected
 
 
 def test_an_ambiguous_name_chooses_nothing_and_says_between_what() -> None:
@@ -185,7 +185,7 @@ def test_a_selector_that_means_many_is_never_ambiguous() -> None:
 
 
 def test_events_are_never_meant_by_everything_even_when_a_function_says_so() -> None:
-    assert not {CORE_EVENTS, NEW_EVENTS} & Selector.parse(yes).select(CLUSTER)
+    assert not {CORE_EVENTS, NEW_EVENTS} & Selector.parse(yes).choose(CLUSTER).resources
 
 
 @pytest.mark.parametrize(
