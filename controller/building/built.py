@@ -33,7 +33,7 @@ from ..kernel.controller import Controller
 from ..kernel.mappers import Mapper
 from ..kernel.predicates import Predicate
 from ..kernel.reconciler import Attempt, Result
-from ..kernel.source import Source
+from ..kernel.source import Rules, Source
 from ..kernel.worker import AttemptLogContext
 from ..leader.gate import Gate
 from .context import Context, SharedContext
@@ -237,13 +237,12 @@ class BuiltController:
             mapper = mappers.for_owner(primary, controller_only=watch.controller_only)
         is_primary = watch is self._plan.primary
         options = self._plan.options
-        connect = partial(
-            self.controller.watch,
-            mapper=_of_author(mapper, self.name),
+        rules = Rules(
+            _of_author(mapper, self.name),
             predicate=_of_author(watch.predicate, self.name),
             skips_backoff=_of_author(options.skips_backoff_on if is_primary else None, self.name),
-            wait=True,
         )
+        connect = partial(self.controller.watch, mapper=rules, wait=True)
         if watch.informer is not None:
             cache.add(watch.informer)
             connect(watch.informer)

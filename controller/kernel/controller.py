@@ -9,7 +9,6 @@ from ...runtime.metrics import Sample
 from ...workqueue import RateLimitingQueue
 from ..leader.gate import AlwaysOpen, Gate, LeaseGate, Turn
 from .mappers import Mapper
-from .predicates import Predicate
 from .reconciler import Reconciler, Result, Trigger, as_function
 from .source import InformerSource, IteratorSource, Rules, SharedInformer, Source
 from .worker import Explanation, Pause, Worker
@@ -75,23 +74,18 @@ class Controller(Generic[K]):
     def watch(
         self,
         informer: SharedInformer,
-        mapper: Mapper[K],
+        mapper: Mapper[K] | Rules[K],
         *,
-        predicate: Predicate | None = None,
-        skips_backoff: Predicate | None = None,
         name: str | None = None,
         wait: bool = False,
-        relisted: bool = False,
     ) -> Source[K]:
         """Add an informer, inside the running loop: the keys of its deltas are requested from now on.
 
-        Each stored object comes first (at priority -100, like everything that is listed), then each delta, in order. `predicate`,
-        `skips_backoff`: see `Rules`. `wait`: no attempt of this controller begins before this source has mapped all stored objects and, in
+        Each stored object comes first (at priority -100, like everything that is listed), then each delta, in order. `wait`: no attempt of this controller begins before this source has mapped all stored objects and, in
         each term, has caught up. So a reconciler that reads several informers never takes an empty cache for an empty cluster.
-        `relisted`: see `Informer.subscribe`.
         """
         name = repr(informer.resource) if name is None else name
-        rules = Rules(mapper, predicate, skips_backoff, relisted=relisted)
+        rules = mapper if isinstance(mapper, Rules) else Rules(mapper)
         source = InformerSource(name, self, informer, rules)
         source.held = self._lease is not None
         self._add(source)

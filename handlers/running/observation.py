@@ -12,7 +12,7 @@ from ...client.resources import Key, Resource
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
 from ...controller.kernel.controller import Controller
-from ...controller.kernel.source import Source
+from ...controller.kernel.source import Rules, Source
 from ...controller.peering.gate import Peering
 from ...controller.peering.rules import GROUPS
 from ...controller.program.terms import ProgramGate
@@ -204,7 +204,7 @@ class Observation:
         )
         trigger = self.reconciler.serve(informer, lambda: watched.is_open)
         # For handlers of raw events each listed object is an event, at every list (Kopf behaviour).
-        watched = self.controller.watch(informer, trigger, relisted=interest.watching or interest.indexing)
+        watched = self.controller.watch(informer, Rules(trigger, relisted=interest.watching or interest.indexing))
         self._served[resource, namespace] = _Served(informer, watched)
         barrier = self.reconciler.barrier
         if interest.indexing and not barrier.is_open:

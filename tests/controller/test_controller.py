@@ -11,7 +11,7 @@ from ctl.client.resources import Key
 from ctl.controller.kernel import mappers, predicates
 from ctl.controller.kernel.controller import Controller
 from ctl.controller.kernel.reconciler import Attempt, Result, TerminalError
-from ctl.controller.kernel.source import REPLAY_CHUNK
+from ctl.controller.kernel.source import REPLAY_CHUNK, Rules
 from ctl.controller.leader.gate import ManualGate
 from ctl.informers.deltas import Delta
 from ctl.workqueue import Exponential, RateLimitingQueue
@@ -259,7 +259,7 @@ async def test_an_event_during_the_backoff_waits_for_its_end_unless_it_is_urgent
     log = Log(ValueError(), ValueError())
     controller: Controller[Key] = Controller("test", log, queue=_queue())
     async with running(controller):
-        controller.watch(feed, mappers.for_object(), skips_backoff=predicates.generation_changed())
+        controller.watch(feed, Rules(mappers.for_object(), skips_backoff=predicates.generation_changed()))
         feed.put(obj("a", 1, generation=1))
         await asyncio.sleep(1)
         feed.put(obj("a", 2, generation=1))
@@ -274,7 +274,7 @@ async def test_watches_come_and_go_while_the_controller_runs(feed: Any, obj: Mak
     log = Log()
     controller: Controller[Key] = Controller("test", log)
     async with running(controller):
-        watched = controller.watch(feed, mappers.for_object(), predicate=predicates.labelled({"app": None}))
+        watched = controller.watch(feed, Rules(mappers.for_object(), predicates.labelled({"app": None})))
         feed.put(obj("a"))
         feed.put(obj("b", labels={"app": "x"}))
         await asyncio.sleep(1)
