@@ -14,6 +14,7 @@ import importlib
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
@@ -29,33 +30,38 @@ UNLISTED: Final = frozenset({"adjust_namespace", "harmonize_naming"})
 
 _PACKAGE: Final = __name__.rpartition(".cli.")[0]
 _INNER: Final = inner_modules()
-_ON: Final = [
-    "startup",
-    "cleanup",
-    "login",
-    "probe",
-    "validate",
-    "mutate",
-    "resume",
-    "create",
-    "update",
-    "delete",
-    "field",
-    "index",
-    "event",
-    "daemon",
-    "timer",
-    "subhandler",
-    "register",
-]
+_ON: Final = dict.fromkeys(
+    [
+        "startup",
+        "cleanup",
+        "login",
+        "probe",
+        "validate",
+        "mutate",
+        "resume",
+        "create",
+        "update",
+        "delete",
+        "field",
+        "index",
+        "event",
+        "daemon",
+        "timer",
+        "subhandler",
+        "register",
+    ],
+    "on",
+)
+"""Name in `kopf.on` -> our module that has it."""
 _CLI: Final = {
-    "main": "main",
-    "run": "run",
-    "freeze": "peering",
-    "resume": "peering",
-    "logging_options": "options",
-    "CLIControls": "options",
+    "main": "cli.main",
+    "run": "cli.run",
+    "freeze": "cli.peering",
+    "resume": "cli.peering",
+    "logging_options": "cli.options",
+    "CLIControls": "cli.options",
 }
+"""Name in `kopf.cli` -> our module that has it."""
 
 
 class Pending:
@@ -214,35 +220,15 @@ def _describe_kopf() -> _Description:
     return kopf_names(), lookup, versions
 
 
-def _describe_on() -> _Description:
+def _describe_part(part: str, places: Mapping[str, str], names: Sequence[str] = ()) -> _Description:
     def lookup(name: str) -> Any:
-        if f"on.{name}" in PENDING:
-            return _pending("kopf.on", f"on.{name}")
-        if name not in _ON:
+        if f"{part}.{name}" in PENDING:
+            return _pending(f"kopf.{part}", f"{part}.{name}")
+        if name not in places:
             raise AttributeError(name)
-        return getattr(importlib.import_module(f"{_PACKAGE}.on"), name)
+        return getattr(importlib.import_module(f"{_PACKAGE}.{places[name]}"), name)
 
-    return _ON, lookup, {}
-
-
-def _describe_testing() -> _Description:
-    def lookup(name: str) -> Any:
-        if f"testing.{name}" in PENDING:
-            return _pending("kopf.testing", f"testing.{name}")
-        raise AttributeError(name)
-
-    return ["KopfRunner"], lookup, {}
-
-
-def _describe_cli() -> _Description:
-    def lookup(name: str) -> Any:
-        if f"cli.{name}" in PENDING:
-            return _pending("kopf.cli", f"cli.{name}")
-        if name not in _CLI:
-            raise AttributeError(name)
-        return getattr(importlib.import_module(f"{_PACKAGE}.cli.{_CLI[name]}"), name)
-
-    return [*_CLI], lookup, {}
+    return [*places, *names], lookup, {}
 
 
 def _describe_inner(module: str) -> _Description:
@@ -267,9 +253,9 @@ def _describe_inner(module: str) -> _Description:
 
 _MODULES: Final[Mapping[str, Callable[[], _Description]]] = {
     "kopf": _describe_kopf,
-    "kopf.on": _describe_on,
-    "kopf.testing": _describe_testing,
-    "kopf.cli": _describe_cli,
+    "kopf.on": partial(_describe_part, "on", _ON),
+    "kopf.testing": partial(_describe_part, "testing", {}, ["KopfRunner"]),
+    "kopf.cli": partial(_describe_part, "cli", _CLI),
 }
 
 

@@ -16,7 +16,7 @@ import click
 from .._version import KOPF_VERSION
 from .distribution import is_alias, write_wheel
 from .failures import CommandError
-from .options import Option
+from .options import option
 
 # -P: else a file `operator.py` in the current folder would hide Python's module of that name.
 _PIP = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check")
@@ -28,9 +28,8 @@ def alias() -> None:
 
 
 @alias.command("install")
-@click.option(
+@option(
     "--target",
-    cls=Option,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Install into this folder instead, as `pip install --target` does.",

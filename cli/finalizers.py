@@ -9,22 +9,23 @@ from typing import Any, Final, TypeVar
 import click
 
 from ..client.discovery import Discovery
-from ..client.errors import APIError, Forbidden, Invalid, LostAnswer, MethodNotAllowed, NotFound
+from ..client.errors import APIError, Forbidden, MethodNotAllowed, NotFound
 from ..client.objects import Object
 from ..client.resources import Resource
-from ..client.rest import Client, PatchKind
-from ..controller.api.finalizers import holds, removing
+from ..client.rest import Client
+from ..controller.api.finalizers import holds
+from ..controller.api.writes import GuardedWrites, KeepsChanging
 from ..handlers.declaration.targets import Problem, Selector
 from ..handlers.settings import PersistenceSettings
 from .failures import CommandError, explained
-from .options import Option, check_namespaces, cluster_options, logging_options
+from .options import check_namespaces, cluster_options, joined, logging_options, option
 from .process import with_client
 
 FINALIZER: Final = PersistenceSettings().finalizer
 AT_ONCE: Final = 16
 """How many objects are written at the same time."""
-ATTEMPTS: Final = 50
-"""How often a removal is tried while others change the object's finalizers."""
+TRIES: Final = 50
+"""How often a removal is tried while others change the object."""
 
 T = TypeVar("T")
 
@@ -34,7 +35,6 @@ class Removal(Enum):
 
     FREED = "freed"
     GONE = "gone meanwhile"
-    FREE = "freed by somebody else"
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,14 @@ class HeldObject:
         return f"{self.resource.name} {self.obj.key}" + (" (being deleted)" if self.is_leaving else "")
 
 
-def search_options(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select objects to a command."""
-    options = (
-        click.option("-n", "--namespace", "namespaces", cls=Option, multiple=True, help="Look there; repeat."),
-        click.option("-A", "--all-namespaces", "clusterwide", cls=Option, is_flag=True, help="Look everywhere."),
-        click.option(
-            "--finalizer", cls=Option, metavar="NAME", default=FINALIZER, show_default=True, help="The finalizer."
-        ),
-        cluster_options,
-        logging_options,
-    )
-    for option in reversed(options):
-        fn = option(fn)
-    return fn
+search_options = joined(
+    option("-n", "--namespace", "namespaces", multiple=True, help="Look there; repeat."),
+    option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="Look everywhere."),
+    option("--finalizer", metavar="NAME", default=FINALIZER, show_default=True, help="The finalizer."),
+    cluster_options,
+    logging_options,
+)
+"""The options that select objects."""
 
 
 @click.group("finalizers")
@@ -110,7 +104,7 @@ def list_(**given: Any) -> None:
 
 @finalizers.command("remove")
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCES...")
-@click.option("--yes", cls=Option, is_flag=True, help="Remove the finalizer; without this option, nothing is changed.")
+@option("--yes", is_flag=True, help="Remove the finalizer; without this option, nothing is changed.")
 @search_options
 def remove(**given: Any) -> None:
     """Remove the finalizer from objects of an operator that is gone.
@@ -137,7 +131,7 @@ def remove(**given: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _because(end: "Removal | APIError") -> str:
+def _because(end: "Removal | Exception") -> str:
     return "" if isinstance(end, Removal) else f": {end}"
 
 
@@ -191,40 +185,19 @@ async def _resources(client: Client, search: Search) -> Sequence[Resource]:
     return list(found)
 
 
-async def _free_all(client: Client, search: Search) -> list[tuple[HeldObject, Removal | APIError]]:
+async def _free_all(client: Client, search: Search) -> list[tuple[HeldObject, Removal | Exception]]:
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def free(one: HeldObject) -> tuple[HeldObject, Removal | APIError]:
+    async def free(one: HeldObject) -> tuple[HeldObject, Removal | Exception]:
         async with slots:
             try:
                 return one, await _free(client, one, search.finalizer)
-            except APIError as exc:
+            except (APIError, KeepsChanging) as exc:
                 return one, exc
 
     return await asyncio.gather(*(free(one) for one in await _find(client, search)))
 
 
 async def _free(client: Client, one: HeldObject, finalizer: str) -> Removal:
-    """Remove the finalizer from this object, and no namesake. Raises the client's errors; Invalid after ATTEMPTS
-    changes by others.
-    """
-    obj: Object | None = one.obj
-    attempt = 0
-    while True:
-        attempt += 1
-        if obj is None or obj.uid != one.obj.uid:
-            return Removal.GONE
-        operations = removing(obj.metadata(), finalizer)
-        if not operations:
-            return Removal.FREE if attempt == 1 else Removal.FREED
-        try:
-            await client.patch(one.resource, obj.name, obj.namespace, operations, kind=PatchKind.JSON)
-        except NotFound:
-            return Removal.GONE
-        except (Invalid, LostAnswer):
-            # The list of finalizers has changed, or the answer was lost: read the object again.
-            if attempt == ATTEMPTS:
-                raise
-            obj = await client.find(one.resource, obj.name, obj.namespace)
-        else:
-            return Removal.FREED
+    freed = await GuardedWrites(client, one.resource, ()).remove_finalizer(one.obj, finalizer, tries=TRIES)
+    return Removal.GONE if freed is None else Removal.FREED

@@ -19,6 +19,7 @@ NAMESPACES: Final = Resource("", "v1", "namespaces", kind="Namespace", namespace
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass
@@ -69,6 +70,16 @@ class Option(click.Option):
         return " ".join(values) if self.multiple else values[0]
 
 
+def option(*names: str, **settings: Any) -> Callable[[_F], _F]:
+    """Add an `Option` to a command."""
+    return click.option(*names, cls=Option, **settings)
+
+
+def joined(*options: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Several options as one decorator; the help shows them in this order."""
+    return lambda fn: functools.reduce(lambda command, add: add(command), reversed(options), fn)
+
+
 def logging_options(fn: Callable[_P, _T]) -> Callable[..., _T]:
     """Add the logging options to a command. They are applied, and not passed to its function."""
 
@@ -77,16 +88,14 @@ def logging_options(fn: Callable[_P, _T]) -> Callable[..., _T]:
         configure(**{name: kwargs.pop(name) for name in _LOGGING})
         return fn(*args, **kwargs)
 
-    command: Callable[..., _T] = with_logging
-    for names, settings in reversed(_LOGGING.values()):
-        command = click.option(*names, cls=Option, **settings)(command)
-    return command
+    return joined(*(option(*names, **settings) for names, settings in _LOGGING.values()))(with_logging)
 
 
-def cluster_options(fn: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Add the options that name a kubeconfig and a context to a command."""
-    fn = click.option("--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig.")(fn)
-    return click.option("--kubeconfig", cls=Option, metavar="PATH", help="Use this kubeconfig.")(fn)
+cluster_options = joined(
+    option("--kubeconfig", metavar="PATH", help="Use this kubeconfig."),
+    option("--context", metavar="NAME", help="Use this context of the kubeconfig."),
+)
+"""The options that name a kubeconfig and a context."""
 
 
 def check_namespaces(given: Mapping[str, Any]) -> None:

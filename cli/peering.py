@@ -5,7 +5,6 @@ The records are those of `kopf freeze` and `kopf resume`: each toolkit can end t
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from ..controller.peering.rules import GROUPS, Peer, PeeringScope, relevant
 from ..handlers.declaration.namespaces import exact_namespaces, match_namespaces
 from ..runtime import clock
 from .failures import CommandError, explained
-from .options import NAMESPACES, Option, check_namespaces, cluster_options, logging_options
+from .options import NAMESPACES, check_namespaces, cluster_options, joined, logging_options, option
 from .process import with_client
 from .run import DEV_PRIORITY
 
@@ -63,54 +62,31 @@ class Target:
         return f"{self.name!r} {where}"
 
 
-def peering_options(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the author of the record and for the peering objects to a command."""
-    options = (
-        click.option(
-            "-n",
-            "--namespace",
-            "namespaces",
-            cls=Option,
-            multiple=True,
-            help="The operators that serve this namespace only; repeat.",
-        ),
-        click.option(
-            "-A",
-            "--all-namespaces",
-            "clusterwide",
-            cls=Option,
-            is_flag=True,
-            help="The operators that serve all namespaces.",
-        ),
-        click.option(
-            "-i", "--id", cls=Option, metavar="ID", help="The name of the record.  [default: $POD_ID or user@host]"
-        ),
-        click.option(
-            "-P",
-            "--peering",
-            cls=Option,
-            legacy=["PEERING_NAME"],
-            required=True,
-            metavar="NAME",
-            help="The name of the peering objects.",
-        ),
-        cluster_options,
-    )
-    for option in reversed(options):
-        fn = option(fn)
-    return fn
+peering_options = joined(
+    option(
+        "-n", "--namespace", "namespaces", multiple=True, help="The operators that serve this namespace only; repeat."
+    ),
+    option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="The operators that serve all namespaces."),
+    option("-i", "--id", metavar="ID", help="The name of the record.  [default: $POD_ID or user@host]"),
+    option(
+        "-P",
+        "--peering",
+        legacy=["PEERING_NAME"],
+        required=True,
+        metavar="NAME",
+        help="The name of the peering objects.",
+    ),
+    cluster_options,
+)
+"""The options for the author of the record and for the peering objects."""
 
 
 @click.command("freeze")
 @peering_options
-@click.option(
-    "-p", "--priority", cls=Option, type=int, help=f"Pause operators up to this priority.  [default: {FREEZE_PRIORITY}]"
-)
-@click.option("--dev", cls=Option, is_flag=True, help=f"The same as --priority={DEV_PRIORITY}.")
-@click.option(
-    "-t", "--lifetime", cls=Option, type=int, required=True, metavar="SECONDS", help="Pause them for at most this time."
-)
-@click.option("-m", "--message", cls=Option, metavar="TEXT", help="The reason. It is not stored (as with Kopf).")
+@option("-p", "--priority", type=int, help=f"Pause operators up to this priority.  [default: {FREEZE_PRIORITY}]")
+@option("--dev", is_flag=True, help=f"The same as --priority={DEV_PRIORITY}.")
+@option("-t", "--lifetime", type=int, required=True, metavar="SECONDS", help="Pause them for at most this time.")
+@option("-m", "--message", metavar="TEXT", help="The reason. It is not stored (as with Kopf).")
 @logging_options
 def freeze(**given: Any) -> None:
     """Pause running operators until `ctl resume`, or for SECONDS."""

@@ -19,7 +19,7 @@ from ..runtime.tasks import alone
 from .alias import install_as_kopf
 from .failures import explained
 from .loading import load
-from .options import CLIControls, Option, check_namespaces, logging_options
+from .options import CLIControls, check_namespaces, logging_options, option
 from .process import collecting_rarely, last_resort, new_loop, run_in
 from .summary import Start, handled, idle, summary
 
@@ -73,72 +73,44 @@ class RunOptions:
 
 @click.command("run")
 @click.argument("paths", nargs=-1, metavar="FILES...")
-@click.option("-m", "--module", "modules", cls=Option, multiple=True, help="Load a module by its name; repeat.")
-@click.option("-A", "--all-namespaces", "clusterwide", cls=Option, is_flag=True, help="Serve all namespaces.")
-@click.option(
-    "-n",
-    "--namespace",
-    "namespaces",
-    cls=Option,
-    legacy=["NAMESPACE"],
-    multiple=True,
-    help="Serve this namespace; repeat.",
-)
-@click.option("--standalone", cls=Option, is_flag=True, default=None, help="Act without peering.")
-@click.option("--dev", cls=Option, is_flag=True, help=f"Pause deployed operators (priority {DEV_PRIORITY}).")
-@click.option(
-    "-L", "--liveness", "liveness_endpoint", cls=Option, metavar="URL", help="Answer liveness probes at this URL."
-)
-@click.option(
+@option("-m", "--module", "modules", multiple=True, help="Load a module by its name; repeat.")
+@option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="Serve all namespaces.")
+@option("-n", "--namespace", "namespaces", legacy=["NAMESPACE"], multiple=True, help="Serve this namespace; repeat.")
+@option("--standalone", is_flag=True, default=None, help="Act without peering.")
+@option("--dev", is_flag=True, help=f"Pause deployed operators (priority {DEV_PRIORITY}).")
+@option("-L", "--liveness", "liveness_endpoint", metavar="URL", help="Answer liveness probes at this URL.")
+@option(
     "--http",
-    cls=Option,
     metavar="[HOST:]PORT",
     default="auto",
     help="Serve metrics and health there; `off`: nowhere.  [default: 8080 in a cluster, nowhere else]",
 )
-@click.option(
+@option(
     "--debug-pages/--no-debug-pages",
-    cls=Option,
     default=None,
     help="Serve the pages below /debug to all clients, or to none.  [default: to clients on this machine]",
 )
-@click.option(
+@option(
     "-P",
     "--peering",
-    cls=Option,
     legacy=["PEERING_NAME"],
     metavar="NAME",
     help="Use this peering object, and pause while it does not exist.  [default: `default`, if it exists]",
 )
-@click.option("-p", "--priority", cls=Option, type=int, help="Priority among the peers.")
-@click.option(
+@option("-p", "--priority", type=int, help="Priority among the peers.")
+@option(
     "--leader-elect/--no-leader-elect",
-    cls=Option,
     default=None,
     help="Act only as the leader of the replicas.  [default: in a cluster, if allowed]",
 )
-@click.option("--lease-name", cls=Option, metavar="NAME", help="The Lease of the election.")
-@click.option("--lease-namespace", cls=Option, metavar="NAME", help="The namespace of the Lease.  [default: the pod's]")
-@click.option(
-    "--sandbox", cls=Option, is_flag=True, help="Run against an embedded Kubernetes API server, started for this run."
+@option("--lease-name", metavar="NAME", help="The Lease of the election.")
+@option("--lease-namespace", metavar="NAME", help="The namespace of the Lease.  [default: the pod's]")
+@option("--sandbox", is_flag=True, help="Run against an embedded Kubernetes API server, started for this run.")
+@option(
+    "--manifest", "manifests", multiple=True, metavar="FILE", help="Create the objects of FILE there first; repeat."
 )
-@click.option(
-    "--manifest",
-    "manifests",
-    cls=Option,
-    multiple=True,
-    metavar="FILE",
-    help="Create the objects of FILE there first; repeat.",
-)
-@click.option(
-    "--kubeconfig",
-    cls=Option,
-    metavar="PATH",
-    help="Use this kubeconfig.  [default: $KUBECONFIG, the pod, ~/.kube/config]",
-)
-@click.option(
-    "--context", cls=Option, metavar="NAME", help="Use this context of the kubeconfig.  [default: the current one]"
-)
+@option("--kubeconfig", metavar="PATH", help="Use this kubeconfig.  [default: $KUBECONFIG, the pod, ~/.kube/config]")
+@option("--context", metavar="NAME", help="Use this context of the kubeconfig.  [default: the current one]")
 @logging_options
 @click.make_pass_decorator(CLIControls, ensure=True)
 def run(controls: CLIControls, /, **given: Any) -> None:

@@ -18,7 +18,7 @@ import click
 import yaml
 
 from ..sandbox import Sandbox, SandboxSettings
-from .options import Option, logging_options
+from .options import logging_options, option
 from .process import new_loop, run_in, until_signalled
 
 
@@ -33,13 +33,9 @@ class SandboxOptions:
 
 
 @click.command("sandbox")
-@click.option("--port", cls=Option, type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any]")
-@click.option(
-    "--manifest", "manifests", cls=Option, multiple=True, metavar="FILE", help="Create the objects of FILE; repeat."
-)
-@click.option(
-    "--kubeconfig", cls=Option, metavar="PATH", help="Write the kubeconfig there.  [default: a temporary file]"
-)
+@option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any]")
+@option("--manifest", "manifests", multiple=True, metavar="FILE", help="Create the objects of FILE; repeat.")
+@option("--kubeconfig", metavar="PATH", help="Write the kubeconfig there.  [default: a temporary file]")
 @logging_options
 def sandbox(port: int, manifests: tuple[str, ...], kubeconfig: str | None) -> None:
     """Serve an embedded Kubernetes API, to try operators without a cluster.

@@ -9,7 +9,7 @@ import click
 from .._version import VERSION
 from ..client.errors import AccessError, APIError, RequestError
 from ..client.rest import Client
-from .options import Option, cluster_options
+from .options import cluster_options, option
 from .process import new_loop, with_client
 
 ANSWER_SECONDS: Final = 3.0
@@ -17,7 +17,7 @@ ANSWER_SECONDS: Final = 3.0
 
 
 @click.command("version")
-@click.option("--client", "is_alone", cls=Option, is_flag=True, help="Do not ask the server.")
+@option("--client", "is_alone", is_flag=True, help="Do not ask the server.")
 @cluster_options
 def version(*, is_alone: bool, kubeconfig: str | None, context: str | None) -> None:
     """Print the versions of ctl, of Python, and of the server.

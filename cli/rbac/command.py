@@ -18,7 +18,7 @@ from ...handlers.running.election import lease_name
 from ..alias import install_as_kopf
 from ..failures import CommandError, explained
 from ..loading import load, modules_of_user
-from ..options import CLIControls, Option, check_namespaces, cluster_options, logging_options
+from ..options import CLIControls, check_namespaces, cluster_options, logging_options, option
 from ..process import with_client
 from .cluster_facts import ClusterFacts, ClusterQuery, cluster_facts
 from .code_scan import UNKNOWN, CodeFacts, scan_code
@@ -76,60 +76,31 @@ class RbacOptions:
 
 @click.command("rbac")
 @click.argument("paths", nargs=-1, metavar="FILES...")
-@click.option("-m", "--module", "modules", cls=Option, multiple=True, help="Load a module by its name; repeat.")
-@click.option(
-    "-A", "--all-namespaces", "clusterwide", cls=Option, is_flag=True, help="For an operator of all namespaces."
-)
-@click.option(
-    "-n", "--namespace", "namespaces", cls=Option, multiple=True, help="For an operator of this namespace; repeat."
-)
-@click.option(
-    "--check", cls=Option, is_flag=True, help="Print the rights that the current credentials lack; exit code 1 if any."
-)
-@click.option("--name", cls=Option, metavar="NAME", help="The name of the roles.  [default: the account's]")
-@click.option(
-    "--service-account", cls=Option, metavar="NAME", help="The account of the operator.  [default: from the first file]"
-)
-@click.option(
+@option("-m", "--module", "modules", multiple=True, help="Load a module by its name; repeat.")
+@option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="For an operator of all namespaces.")
+@option("-n", "--namespace", "namespaces", multiple=True, help="For an operator of this namespace; repeat.")
+@option("--check", is_flag=True, help="Print the rights that the current credentials lack; exit code 1 if any.")
+@option("--name", metavar="NAME", help="The name of the roles.  [default: the account's]")
+@option("--service-account", metavar="NAME", help="The account of the operator.  [default: from the first file]")
+@option(
     "--service-account-namespace",
-    cls=Option,
     metavar="NAME",
     help="The namespace of the account.  [default: the only --namespace, else `default`]",
 )
-@click.option(
-    "--leader-elect/--no-leader-elect",
-    cls=Option,
-    default=None,
-    help="Grant the election.  [default: unless ruled out]",
-)
-@click.option(
-    "--lease-name", cls=Option, metavar="NAME", help="The name of the Lease.  [default: as `ctl run` names it]"
-)
-@click.option(
-    "--lease-namespace",
-    cls=Option,
-    metavar="NAME",
-    help="The namespace of the Lease.  [default: the account's namespace]",
-)
-@click.option("--standalone", cls=Option, is_flag=True, default=None, help="Grant no peering.")
-@click.option("-P", "--peering", cls=Option, metavar="NAME", help="Grant peering.  [default: if it is installed]")
-@click.option("--events/--no-events", cls=Option, default=None, help="Grant Events.  [default: if any are posted]")
-@click.option(
+@option("--leader-elect/--no-leader-elect", default=None, help="Grant the election.  [default: unless ruled out]")
+@option("--lease-name", metavar="NAME", help="The name of the Lease.  [default: as `ctl run` names it]")
+@option("--lease-namespace", metavar="NAME", help="The namespace of the Lease.  [default: the account's namespace]")
+@option("--standalone", is_flag=True, default=None, help="Grant no peering.")
+@option("-P", "--peering", metavar="NAME", help="Grant peering.  [default: if it is installed]")
+@option("--events/--no-events", default=None, help="Grant Events.  [default: if any are posted]")
+@option(
     "--definitions/--no-definitions",
-    cls=Option,
     default=None,
     help="Grant watching definitions that are installed later.  [default: for all namespaces]",
 )
-@click.option("--also", cls=Option, multiple=True, metavar="RESOURCE=VERB,...", help="Grant this too; repeat.")
-@click.option(
-    "--manifest",
-    "manifests",
-    cls=Option,
-    multiple=True,
-    metavar="FILE",
-    help="Use the definitions in FILE; repeat.",
-)
-@click.option("--offline", cls=Option, is_flag=True, help="Do not ask a cluster for its resources.")
+@option("--also", multiple=True, metavar="RESOURCE=VERB,...", help="Grant this too; repeat.")
+@option("--manifest", "manifests", multiple=True, metavar="FILE", help="Use the definitions in FILE; repeat.")
+@option("--offline", is_flag=True, help="Do not ask a cluster for its resources.")
 @cluster_options
 @logging_options
 @click.make_pass_decorator(CLIControls, ensure=True)

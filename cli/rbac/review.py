@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from ...client.rest import Client
-from ...controller.api.access_review import REVIEWS
+from ...controller.api.access_review import is_allowed
 from .roles import RoleGrant
 from .rules import Right
 
@@ -14,17 +14,22 @@ AT_ONCE: Final = 8
 
 
 async def missing(client: Client, wanted: Iterable[RoleGrant]) -> list[str]:
-    """One line for each missing right, in the order of the roles. Raises the client's errors.
-
-    A SelfSubjectAccessReview is about the credentials of the client itself; every user may create one.
-    """
+    """One line for each missing right, in the order of the roles. Raises the client's errors."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def line(right: Right, verb: str, namespace: str | None, name: str) -> str | None:
-        async with slots:
-            if await _is_allowed(client, right, verb, namespace, name):
-                return None
         plural, _, subresource = right.resource.partition("/")
+        async with slots:
+            if await is_allowed(
+                client,
+                verb=verb,
+                group=right.group,
+                resource=plural,
+                subresource=subresource or None,
+                namespace=namespace,
+                name=name or None,
+            ):
+                return None
         resource = f"{plural}.{right.group}".rstrip(".") + (f"/{subresource}" if subresource else "")
         resource += f" {name}" if name else ""
         place = "in all namespaces" if namespace is None else f"in the namespace {namespace}"
@@ -40,17 +45,3 @@ def _questions(wanted: Iterable[RoleGrant]) -> Iterator[tuple[Right, str, str | 
             for verb in right.verbs:
                 for name in right.names or ("",):
                     yield right, verb, grant.namespace, name
-
-
-async def _is_allowed(client: Client, right: Right, verb: str, namespace: str | None, name: str) -> bool:
-    plural, _, subresource = right.resource.partition("/")
-    attributes: dict[str, Any] = {"verb": verb, "group": right.group, "resource": plural}
-    if subresource:
-        attributes["subresource"] = subresource
-    if namespace is not None:
-        attributes["namespace"] = namespace
-    if name:
-        attributes["name"] = name
-    review = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "spec": {"resourceAttributes": attributes}}
-    answer = (await client.create(REVIEWS, review)).body()
-    return bool((answer.get("status") or {}).get("allowed"))

@@ -17,6 +17,14 @@ REVIEWS = Resource(
 )
 
 
+async def is_allowed(client: Client, **attributes: str | None) -> bool:
+    """Ask about one request of the client's own credentials; every user may ask. None leaves an attribute out."""
+    given = {name: value for name, value in attributes.items() if value is not None}
+    review = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "spec": {"resourceAttributes": given}}
+    answer = (await client.create(REVIEWS, review)).body()
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
 class Rights:
     """The rights of the operator's credentials, by SelfSubjectAccessReview, which everybody may create.
 
@@ -58,21 +66,18 @@ class Rights:
         known, now = self._known.get(question), asyncio.get_running_loop().time()
         if known is not None and (known[0] or now - known[1] < REFUSED_FOR):
             return known[0]
-        attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
-        if namespace is not None:
-            attributes["namespace"] = namespace
-        if name is not None:
-            attributes["name"] = name
-        review = {
-            "apiVersion": REVIEWS.api_version,
-            "kind": REVIEWS.kind,
-            "spec": {"resourceAttributes": attributes},
-        }
         try:
-            answer = (await self._client.create(REVIEWS, review)).body()
+            allowed = await is_allowed(
+                self._client,
+                verb=verb,
+                group=resource.group,
+                version=resource.version,
+                resource=resource.plural,
+                namespace=namespace,
+                name=name,
+            )
         except (APIError, RequestError, AccessError) as exc:
             logger.debug("Whether %s of %r is allowed could not be asked: %s", verb, resource, exc)
             return None
-        allowed = bool((answer.get("status") or {}).get("allowed"))
         self._known[question] = (allowed, now)
         return allowed

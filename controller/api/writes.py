@@ -160,10 +160,12 @@ class GuardedWrites:
             raise exc
         return Outdated(found, exc)
 
-    async def until_taken(self, base: Object | None, attempt: Callable[[Object | None], Awaitable[T]]) -> T:
+    async def until_taken(
+        self, base: Object | None, attempt: Callable[[Object | None], Awaitable[T]], tries: int = TRIES
+    ) -> T:
         """Attempt guarded writes until none is outdated, each time with the object as it is then (None: it is not there).
 
-        Raises KeepsChanging after TRIES attempts, or the error with which the last answer was lost.
+        Raises KeepsChanging after so many tries, or the error with which the last answer was lost.
         """
         try:
             return await attempt(base)
@@ -181,21 +183,21 @@ class GuardedWrites:
         await asyncio.sleep(PAUSE * random.random())
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(Outdated),
-            stop=tenacity.stop_after_attempt(TRIES - 1),
+            stop=tenacity.stop_after_attempt(tries - 1),
             wait=lambda state: PAUSE * (state.attempt_number + 1) * random.random(),
             reraise=True,
         )
         try:
             return await retrying(again)
         except Outdated as exc:
-            self._give_up(exc, base)
+            self._give_up(exc, base, tries)
 
-    def _give_up(self, outdated: Outdated, base: Object | None) -> NoReturn:
+    def _give_up(self, outdated: Outdated, base: Object | None, tries: int) -> NoReturn:
         last, obj = outdated.refusal, outdated.found or base
         if is_outcome_unknown(last):
             raise last
         raise KeepsChanging(
-            f"{self.resource!r} {'' if obj is None else obj.key} could not be written: the object changed under each of {TRIES} attempts. "
+            f"{self.resource!r} {'' if obj is None else obj.key} could not be written: the object changed under each of {tries} attempts. "
             f"It will be tried again. The last answer was {last}"
         )
 
@@ -208,21 +210,25 @@ class GuardedWrites:
         """
         return await self._finalize(base, lambda metadata: finalizers.adding(metadata, finalizer))
 
-    async def remove_finalizer(self, base: Object, finalizer: str, annotations: Collection[str] = ()) -> Object | None:
+    async def remove_finalizer(
+        self, base: Object, finalizer: str, annotations: Collection[str] = (), *, tries: int = TRIES
+    ) -> Object | None:
         """Remove a finalizer from this object, all occurrences; gives the newest version, None when the object is gone.
 
         Those of the annotations that are there are removed by the same write, unless this is the last finalizer.
         """
-        return await self._finalize(base, lambda metadata: finalizers.removing(metadata, finalizer, annotations))
+        return await self._finalize(base, lambda metadata: finalizers.removing(metadata, finalizer, annotations), tries)
 
-    async def _finalize(self, base: Object, operations: Callable[[Metadata], Operations]) -> Object | None:
+    async def _finalize(
+        self, base: Object, operations: Callable[[Metadata], Operations], tries: int = TRIES
+    ) -> Object | None:
         async def attempt(latest: Object | None) -> Object | None:
             if latest is None or latest.uid != base.uid:
                 return None
             wanted = operations(latest.metadata())
             return await self._edit(latest, wanted) if wanted else latest
 
-        return await self.until_taken(base, attempt)
+        return await self.until_taken(base, attempt, tries)
 
     # Deletions.
 
