@@ -196,29 +196,6 @@ class GatewayTimeout(ServerError):
     default_reason = "Timeout"
 
 
-_BY_REASON: Mapping[str, type[APIError]] = {
-    cls.default_reason: cls
-    for cls in (
-        BadRequest,
-        Unauthorized,
-        Forbidden,
-        NotFound,
-        MethodNotAllowed,
-        NotAcceptable,
-        AlreadyExists,
-        Conflict,
-        Gone,
-        Expired,
-        RequestEntityTooLarge,
-        UnsupportedMediaType,
-        Invalid,
-        TooManyRequests,
-        InternalError,
-        ServerTimeout,
-        ServiceUnavailable,
-        GatewayTimeout,
-    )
-}
 _BY_CODE: Mapping[int, type[APIError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -236,6 +213,8 @@ _BY_CODE: Mapping[int, type[APIError]] = {
     503: ServiceUnavailable,
     504: GatewayTimeout,
 }
+_KNOWN: tuple[type[APIError], ...] = (*_BY_CODE.values(), AlreadyExists, Expired, ServerTimeout)
+_BY_REASON = {cls.default_reason: cls for cls in _KNOWN}
 
 
 def from_status(

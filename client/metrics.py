@@ -5,36 +5,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..runtime.metrics import MetricFamily, Sample, Tally
+from ..runtime.metrics import Families, Sample, Tally
 
-REQUESTS = MetricFamily(
+FAMILIES = Families()
+REQUESTS = FAMILIES.counter(
     "rest_client_requests_total",
     "Number of HTTP requests, partitioned by status code, method, and host.",
-    "counter",
-    ("code", "method", "host"),
+    "code",
+    "method",
+    "host",
 )
-DURATION = MetricFamily(
+DURATION = FAMILIES.histogram(
     "rest_client_request_duration_seconds",
     "Request latency in seconds. Broken down by verb, and host. For a watch, until it was opened.",
-    "histogram",
-    ("verb", "host"),
+    "verb",
+    "host",
 )
-RETRIES = MetricFamily(
+RETRIES = FAMILIES.counter(
     "rest_client_request_retries_total",
     "Number of request retries, partitioned by status code, verb, and host.",
-    "counter",
-    ("code", "verb", "host"),
+    "code",
+    "verb",
+    "host",
 )
-THROTTLED = MetricFamily(
-    "ctl_client_throttled_total", "Requests that waited for the client-side rate limit.", "counter"
+THROTTLED = FAMILIES.counter("ctl_client_throttled_total", "Requests that waited for the client-side rate limit.")
+THROTTLED_SECONDS = FAMILIES.counter(
+    "ctl_client_throttled_seconds_total", "Seconds for which requests waited for the client-side rate limit."
 )
-THROTTLED_SECONDS = MetricFamily(
-    "ctl_client_throttled_seconds_total", "Seconds for which requests waited for the client-side rate limit.", "counter"
-)
-LOST = MetricFamily("ctl_client_lost_answers_total", "Requests that were sent and got no answer.", "counter")
-REFUSALS = MetricFamily("ctl_client_refusals_total", "Answers 401: refused credentials.", "counter")
-RECEIVED = MetricFamily("ctl_client_received_bytes_total", "Bytes that the server sent.", "counter")
-FAMILIES = (REQUESTS, DURATION, RETRIES, THROTTLED, THROTTLED_SECONDS, LOST, REFUSALS, RECEIVED)
+LOST = FAMILIES.counter("ctl_client_lost_answers_total", "Requests that were sent and got no answer.")
+REFUSALS = FAMILIES.counter("ctl_client_refusals_total", "Answers 401: refused credentials.")
+RECEIVED = FAMILIES.counter("ctl_client_received_bytes_total", "Bytes that the server sent.")
 
 BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 """Those of Kubernetes' own components, in seconds."""

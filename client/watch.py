@@ -142,7 +142,6 @@ class Chunks(Protocol):
 
     async def chunk(self, idle_timeout: float | None) -> bytes:
         """The bytes that have arrived; none at the end. Raises StreamStalled after that many seconds of silence."""
-        ...
 
 
 class WatchStream:

@@ -24,7 +24,6 @@ class EventStream(Protocol):
     @property
     def unfinished(self) -> int:
         """Bytes of an event that is not complete."""
-        ...
 
     def __aiter__(self) -> AsyncIterator[list[WatchEvent]]: ...
 
@@ -34,15 +33,12 @@ class ListWatch(Protocol):
 
     async def list_page(self, options: ListOptions) -> ListPage:
         """One page; the source adds its selectors."""
-        ...
 
     def watch(self, options: WatchOptions) -> AbstractAsyncContextManager[EventStream]:
         """Open a watch; leaving the context closes it."""
-        ...
 
     def when_back(self, error: Exception, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back once when the server is back, if the error concerned all of it; the returned function ends that."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,60 +2,48 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
-from ..runtime.metrics import MetricFamily, Sample, Tally
+from ..runtime.metrics import Families, Sample, Tally
 
 LIST_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 WATCH_BUCKETS = (1.0, 10.0, 60.0, 300.0, 600.0, 1800.0)
 
-FAMILIES: list[MetricFamily] = []
-LABELS = ("group", "version", "resource", "namespace", "selector")
-
-
-def _family(name: str, kind: Literal["counter", "gauge", "histogram"], help: str, *labels: str) -> MetricFamily:
-    family = MetricFamily(f"ctl_informer_{name}", help, kind, LABELS + labels)
-    FAMILIES.append(family)
-    return family
-
-
-def _counter(name: str, help: str, *labels: str) -> MetricFamily:
-    return _family(f"{name}_total", "counter", help, *labels)
-
-
-def _gauge(name: str, help: str, *labels: str) -> MetricFamily:
-    return _family(name, "gauge", help, *labels)
-
-
-LISTS = _counter("lists", "Completed lists.")
-LIST_SECONDS = _family("list_duration_seconds", "histogram", "How long complete lists took.")
-LIST_ITEMS = _counter("list_items", "Objects in completed lists.")
-LIST_BYTES = _counter("list_bytes", "JSON of pages, in bytes.")
-WATCHES = _counter("watches", "Watches that were opened.")
-WATCH_SECONDS = _family("watch_duration_seconds", "histogram", "How long watches lasted.")
-WATCH_BYTES = _counter("watch_bytes", "Bytes that watches delivered.")
-EVENTS = _counter("watch_events", "Events that watches delivered, without bookmarks.")
-BOOKMARKS = _counter("bookmarks", "Bookmarks that watches delivered.")
-SHORT_WATCHES = _counter("short_watches", "Watches that ended at once without any event.")
-STALLS = _counter("stalled_watches", "Watches that were silent for too long and were opened again.")
-EXPIRED = _counter("expired", "Lists and watches that the server refused because the version had expired (410).")
-ERRORS = _counter("errors", "Failed requests and watches.")
-TRANSFORM_ERRORS = _counter("transform_errors", "Objects that were stored as they came, because the transform raised.")
-STALE = _counter("stale_events", "Events dropped because they were older than the cache, or repeated.")
-MALFORMED = _counter("malformed_events", "Events dropped because they had no valid object.")
-AGE = _gauge("last_event_age_seconds", "Time since the server last delivered an event, a bookmark or a page.")
-OBJECTS = _gauge("store_objects", "Objects in the cache.")
-BYTES = _gauge("store_bytes", "JSON of the cache, in bytes.")
-VERSION = _gauge("store_resource_version", "Version of the cache: its 15 low digits.")
-PENDING = _gauge("own_writes_pending", "Own writes that are visible before the watch has delivered them.")
-WAITS = _counter("own_write_waits", "Reads that waited for an own write to be delivered.")
-PHASE = _gauge("phase", "1 for the phase that the informer is in.", "phase")
-DEPTH = _gauge("subscriber_depth", "Deltas that wait for a subscriber.", "subscriber")
-LAG = _gauge("subscriber_lag_seconds", "The time that the oldest delta has waited for a subscriber.", "subscriber")
-JOINED = _counter(
-    "subscriber_joined", "Deltas that were joined with later ones because the subscriber was slow.", "subscriber"
+FAMILIES = Families("group", "version", "resource", "namespace", "selector", prefix="ctl_informer_")
+LISTS = FAMILIES.counter("lists_total", "Completed lists.")
+LIST_SECONDS = FAMILIES.histogram("list_duration_seconds", "How long complete lists took.")
+LIST_ITEMS = FAMILIES.counter("list_items_total", "Objects in completed lists.")
+LIST_BYTES = FAMILIES.counter("list_bytes_total", "JSON of pages, in bytes.")
+WATCHES = FAMILIES.counter("watches_total", "Watches that were opened.")
+WATCH_SECONDS = FAMILIES.histogram("watch_duration_seconds", "How long watches lasted.")
+WATCH_BYTES = FAMILIES.counter("watch_bytes_total", "Bytes that watches delivered.")
+EVENTS = FAMILIES.counter("watch_events_total", "Events that watches delivered, without bookmarks.")
+BOOKMARKS = FAMILIES.counter("bookmarks_total", "Bookmarks that watches delivered.")
+SHORT_WATCHES = FAMILIES.counter("short_watches_total", "Watches that ended at once without any event.")
+STALLS = FAMILIES.counter("stalled_watches_total", "Watches that were silent for too long and were opened again.")
+EXPIRED = FAMILIES.counter(
+    "expired_total", "Lists and watches that the server refused because the version had expired (410)."
 )
-SYNCED = _gauge("synced", "1 when a first list was completed, 0 before.")
+ERRORS = FAMILIES.counter("errors_total", "Failed requests and watches.")
+TRANSFORM_ERRORS = FAMILIES.counter(
+    "transform_errors_total", "Objects that were stored as they came, because the transform raised."
+)
+STALE = FAMILIES.counter("stale_events_total", "Events dropped because they were older than the cache, or repeated.")
+MALFORMED = FAMILIES.counter("malformed_events_total", "Events dropped because they had no valid object.")
+AGE = FAMILIES.gauge("last_event_age_seconds", "Time since the server last delivered an event, a bookmark or a page.")
+OBJECTS = FAMILIES.gauge("store_objects", "Objects in the cache.")
+BYTES = FAMILIES.gauge("store_bytes", "JSON of the cache, in bytes.")
+VERSION = FAMILIES.gauge("store_resource_version", "Version of the cache: its 15 low digits.")
+PENDING = FAMILIES.gauge("own_writes_pending", "Own writes that are visible before the watch has delivered them.")
+WAITS = FAMILIES.counter("own_write_waits_total", "Reads that waited for an own write to be delivered.")
+PHASE = FAMILIES.gauge("phase", "1 for the phase that the informer is in.", "phase")
+DEPTH = FAMILIES.gauge("subscriber_depth", "Deltas that wait for a subscriber.", "subscriber")
+LAG = FAMILIES.gauge(
+    "subscriber_lag_seconds", "The time that the oldest delta has waited for a subscriber.", "subscriber"
+)
+JOINED = FAMILIES.counter(
+    "subscriber_joined_total", "Deltas that were joined with later ones because the subscriber was slow.", "subscriber"
+)
+SYNCED = FAMILIES.gauge("synced", "1 when a first list was completed, 0 before.")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from . import clock
-from .metrics import MetricFamily, Sample
+from .metrics import Families, Sample
 from .texts import cut, cut_inside
 
 REPEATS: Final = 10
@@ -30,12 +30,11 @@ HEAD, TAIL = 6 * 1024, 10 * 1024
 """Characters of the beginning and the end of a traceback that is longer than both together."""
 MINUTE = 60.0
 
-DROPPED = MetricFamily(
+FAMILIES = Families()
+DROPPED = FAMILIES.counter(
     "ctl_log_lines_dropped_total",
     "Log lines about an object that were dropped because its share for that minute was used up; of this process.",
-    "counter",
 )
-FAMILIES = (DROPPED,)
 
 _PLACES = 8192
 _traceback = logging.Formatter().formatException

@@ -7,6 +7,7 @@ owners count in plain attributes and in `Tally` histograms, and say their sample
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -26,6 +27,23 @@ class MetricFamily:
     help: str
     kind: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...] = ()
+
+
+class Families(list[MetricFamily]):
+    """The metrics of one module. They have some labels in common, and perhaps the beginning of their names."""
+
+    def __init__(self, *labels: str, prefix: str = "") -> None:
+        super().__init__()
+        self._labels = labels
+        self._prefix = prefix
+
+    def _add(self, kind: Literal["counter", "gauge", "histogram"], name: str, help: str, *labels: str) -> MetricFamily:
+        self.append(MetricFamily(self._prefix + name, help, kind, (*self._labels, *labels)))
+        return self[-1]
+
+    counter = partialmethod(_add, "counter")
+    gauge = partialmethod(_add, "gauge")
+    histogram = partialmethod(_add, "histogram")
 
 
 class Tally:

@@ -20,22 +20,21 @@ from pathlib import Path
 from types import FrameType
 from weakref import WeakKeyDictionary
 
-from .metrics import MetricFamily, Sample
+from .metrics import Families, Sample
 
 _logger = logging.getLogger("ctl.loop")
 
-LAG = MetricFamily("ctl_loop_lag_seconds", "The longest delay of the event loop in the last 30 seconds.", "gauge")
-BLOCKS = MetricFamily(
+FAMILIES = Families()
+LAG = FAMILIES.gauge("ctl_loop_lag_seconds", "The longest delay of the event loop in the last 30 seconds.")
+BLOCKS = FAMILIES.counter(
     "ctl_loop_blocks_total",
     "How often the event loop did not turn for longer than the limit, by the handler, or the controller of the reconciler, that blocked it; "
     "empty: neither's call.",
-    "counter",
-    ("handler",),
+    "handler",
 )
-BLOCKED = MetricFamily(
-    "ctl_loop_blocked_seconds_total", "Seconds for which the event loop was blocked, in total.", "counter", ("handler",)
+BLOCKED = FAMILIES.counter(
+    "ctl_loop_blocked_seconds_total", "Seconds for which the event loop was blocked, in total.", "handler"
 )
-FAMILIES = (LAG, BLOCKS, BLOCKED)
 
 LIMIT = 0.5
 """Seconds without a turn of the loop that count as a block."""

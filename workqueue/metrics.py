@@ -3,47 +3,30 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..runtime.metrics import MetricFamily, Sample, Tally
+from ..runtime.metrics import Families, Sample, Tally
 from .ledger import Ledger
 
-_LABELS = ("name", "controller")
-DEPTH = MetricFamily(
-    "workqueue_depth", "Current depth of workqueue by workqueue and priority", "gauge", (*_LABELS, "priority")
+FAMILIES = Families("name", "controller")
+DEPTH = FAMILIES.gauge("workqueue_depth", "Current depth of workqueue by workqueue and priority", "priority")
+ADDS = FAMILIES.counter("workqueue_adds_total", "Total number of adds handled by workqueue")
+RETRIES = FAMILIES.counter(
+    "workqueue_retries_total", "Total number of keys added for later: after a back-off, or a delay that was asked for"
 )
-ADDS = MetricFamily("workqueue_adds_total", "Total number of adds handled by workqueue", "counter", _LABELS)
-RETRIES = MetricFamily(
-    "workqueue_retries_total",
-    "Total number of keys added for later: after a back-off, or a delay that was asked for",
-    "counter",
-    _LABELS,
+QUEUE_DURATION = FAMILIES.histogram(
+    "workqueue_queue_duration_seconds", "How long in seconds an item stays in workqueue before being requested"
 )
-QUEUE_DURATION = MetricFamily(
-    "workqueue_queue_duration_seconds",
-    "How long in seconds an item stays in workqueue before being requested",
-    "histogram",
-    _LABELS,
+WORK_DURATION = FAMILIES.histogram(
+    "workqueue_work_duration_seconds", "How long in seconds processing an item from workqueue takes."
 )
-WORK_DURATION = MetricFamily(
-    "workqueue_work_duration_seconds",
-    "How long in seconds processing an item from workqueue takes.",
-    "histogram",
-    _LABELS,
-)
-UNFINISHED = MetricFamily(
+UNFINISHED = FAMILIES.gauge(
     "workqueue_unfinished_work_seconds",
     "How many seconds of work has been done that is in progress and hasn't been observed by work_duration. "
     "Large values indicate stuck tasks; the rate of increase is their number.",
-    "gauge",
-    _LABELS,
 )
-LONGEST = MetricFamily(
-    "workqueue_longest_running_processor_seconds",
-    "How many seconds the longest running processor has been running.",
-    "gauge",
-    _LABELS,
+LONGEST = FAMILIES.gauge(
+    "workqueue_longest_running_processor_seconds", "How many seconds the longest running processor has been running."
 )
 
-FAMILIES = (DEPTH, ADDS, RETRIES, QUEUE_DURATION, WORK_DURATION, UNFINISHED, LONGEST)
 
 BUCKETS = tuple(10.0**power for power in range(-8, 4))
 """controller-runtime's twelve: 1e-8 to 1e3 seconds."""

@@ -50,14 +50,12 @@ class Credentials(Protocol):
 
         Raises AccessError when there is none.
         """
-        ...
 
     async def renew(self, refused: Authentication) -> Authentication:
         """The server refused this authentication: look for another one now. An equal one means that there is none.
 
         Raises AccessError when the source itself fails.
         """
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,14 +126,12 @@ class AccessLoader(Protocol):
     @property
     def current(self) -> Access:
         """The access as it was read last."""
-        ...
 
     def reload(self) -> Access:
         """Read the files now if they have changed since the last time; gives the current access, the very same if it is as before.
 
         Called when the current one does not work. Never raises: files that cannot be used are looked at again when they change.
         """
-        ...
 
 
 class AccessSource(Protocol):
@@ -146,7 +142,6 @@ class AccessSource(Protocol):
 
         Raises whatever a failed login is to the caller; that ends the request and is not retried.
         """
-        ...
 
     async def refused(self, access: Access) -> None:
         """The server refused this access, and its credentials have no others: get another access for the next `access()`.
@@ -154,7 +149,6 @@ class AccessSource(Protocol):
         Giving the same again is fine: the request is repeated a few times, then fails. Called once for many requests that
         were refused together.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Document:
     """One parsed kubeconfig file and where it is."""
 
     path: Path
-    content: Mapping[str, Any]
+    content: Any
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,10 +85,8 @@ class Kubeconfig:
         sections: dict[str, dict[str, _Entry]] = {"cluster": {}, "user": {}, "context": {}}
         for document in documents:
             if not isinstance(document.content, Mapping):
-                raise AccessError(
-                    f"The kubeconfig {document.path} is broken: expected a mapping with clusters, users and contexts, "
-                    f"found {_kind(document.content)}."
-                )
+                found = _kind(document.content)
+                raise _broken(document, f"expected a mapping with clusters, users and contexts, found {found}")
             current = current or document.content.get("current-context") or None
             for section, entries in sections.items():
                 for name, body in _entries(document, section):
@@ -147,21 +145,14 @@ class Kubeconfig:
 def _entries(document: Document, section: str) -> list[tuple[str, Mapping[str, Any]]]:
     listed = document.content.get(f"{section}s") or []
     if not isinstance(listed, list):
-        raise AccessError(
-            f"The kubeconfig {document.path} is broken: `{section}s` must be a list, found {_kind(listed)}."
-        )
+        raise _broken(document, f"`{section}s` must be a list, found {_kind(listed)}")
     result = []
     for index, item in enumerate(listed):
         if not isinstance(item, Mapping) or item.get("name") in {None, ""}:
-            raise AccessError(
-                f"The kubeconfig {document.path} is broken: `{section}s[{index}]` must be a mapping with a `name`."
-            )
+            raise _broken(document, f"`{section}s[{index}]` must be a mapping with a `name`")
         body = item.get(section) or {}
         if not isinstance(body, Mapping):
-            raise AccessError(
-                f"The kubeconfig {document.path} is broken: `{section}` of {item['name']!r} must be a mapping, "
-                f"found {_kind(body)}."
-            )
+            raise _broken(document, f"`{section}` of {item['name']!r} must be a mapping, found {_kind(body)}")
         result.append((str(item["name"]), body))
     return result
 
@@ -190,7 +181,7 @@ def _proxy(cluster: _Entry) -> str | None:
         is_usable = False
     if not is_usable:
         # Without the value: there may be a password in it.
-        raise AccessError(f"The kubeconfig {cluster.path} is broken: `proxy-url` must be http://HOST[:PORT].")
+        raise _broken(cluster, "`proxy-url` must be http://HOST[:PORT]")
     return proxy
 
 
@@ -256,8 +247,8 @@ def _is_texts(found: object) -> bool:
     return isinstance(found, list) and all(isinstance(item, str) and _breaks(item) is None for item in found)
 
 
-def _broken(entry: _Entry, what: str) -> AccessError:
-    return AccessError(f"The kubeconfig {entry.path} is broken: {what}.")
+def _broken(where: Document | _Entry, what: str) -> AccessError:
+    return AccessError(f"The kubeconfig {where.path} is broken: {what}.")
 
 
 def _text(entry: _Entry, key: str) -> str | None:
@@ -292,15 +283,13 @@ def _data(entry: _Entry, key: str) -> bytes | None:
     try:
         return base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise AccessError(f"The kubeconfig {entry.path} is broken: `{key}` must be base64 of PEM: {error}.") from error
+        raise _broken(entry, f"`{key}` must be base64 of PEM: {error}") from error
 
 
 def _mapping(entry: _Entry, key: str, name: str) -> Mapping[str, Any] | None:
     value = entry.body.get(key)
     if value is not None and not isinstance(value, Mapping):
-        raise AccessError(
-            f"The kubeconfig {entry.path} is broken: `{key}` of the user {name!r} must be a mapping, found {_kind(value)}."
-        )
+        raise _broken(entry, f"`{key}` of the user {name!r} must be a mapping, found {_kind(value)}")
     return value or None
 
 

@@ -91,10 +91,11 @@ def _existing(listed: str, source: str) -> list[Path]:
     return existing
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: Path) -> Any:
     try:
         with path.open(encoding="utf-8") as file:
             content = yaml.safe_load(file)
+            return {} if content is None else content
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
@@ -103,14 +104,6 @@ def _parse(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise AccessError(f"The kubeconfig {path} cannot be read: {reason}.") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        found = "a list" if isinstance(content, list) else f"a {type(content).__name__}"
-        raise AccessError(
-            f"The kubeconfig {path} is broken: expected a mapping with clusters, users and contexts, found {found}."
-        )
-    return content
 
 
 class _Kubeconfig:

@@ -1,12 +1,13 @@
 """The context of a reconciler: one attempt of one key, with reads, writes and events."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ...client.objects import Metadata, Object
 from ...client.resources import Key
-from ...client.rest import Client, PatchKind
+from ...client.rest import Client
 from ...informers.lister import Lister
 from ..api import ownership
 from ..api.cache import ResourceCache
@@ -16,6 +17,9 @@ from ..events.correlator import CorrelatorOptions, SpamLimit
 from ..events.event import Event
 from ..events.recorder import Recorder
 from ..kernel.reconciler import Attempt, Trigger
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 BACKOFFS = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
 """Seconds between the attempts to write an event."""
@@ -30,6 +34,16 @@ class SharedContext:
     cached: CachedClient
     primary: ResourceCache
     recorder: Recorder
+
+
+def _of_client(method: "Callable[Concatenate[CachedClient, P], T]") -> "Callable[Concatenate[Context, P], T]":
+    """Make a method of the context that is one of the controller's client."""
+
+    @functools.wraps(method)
+    def call(self: "Context", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self.cached, *args, **kwargs)
+
+    return call
 
 
 class Context:
@@ -163,9 +177,7 @@ class Context:
 
     # Writes.
 
-    async def ensure(self, where: Where, wanted: Mapping[str, Any]) -> WriteResult:
-        """Create an object, or patch the fields that differ; nothing is sent when none does. See `CachedClient.ensure`."""
-        return await self.cached.ensure(where, wanted)
+    ensure = _of_client(CachedClient.ensure)
 
     async def change(
         self, where: Where, name: str, mutate: Mutate, *, namespace: str | None = None
@@ -174,35 +186,11 @@ class Context:
         resource = await self.cached.resource(where)
         return await self.cached.change(resource, self._key(resource.namespaced, name, namespace), mutate)
 
-    async def create(self, where: Where, body: Mapping[str, Any]) -> Object:
-        """Create an object. Raises what `Client.create` raises."""
-        return await self.cached.create(where, body)
-
-    async def replace(self, where: Where, body: Mapping[str, Any]) -> Object:
-        """Replace an object; Conflict when the body's version is not the newest."""
-        return await self.cached.replace(where, body)
-
-    async def patch(
-        self,
-        where: Where,
-        key: Key,
-        patch: Mapping[str, Any] | Sequence[Any],
-        *,
-        kind: PatchKind = PatchKind.MERGE,
-        subresource: str | None = None,
-    ) -> Object:
-        """Patch an object. Raises what `Client.patch` raises."""
-        return await self.cached.patch(where, key, patch, kind=kind, subresource=subresource)
-
-    async def apply(
-        self, where: Where, body: Mapping[str, Any], *, manager: str | None = None, force: bool = False
-    ) -> Object:
-        """Server-side apply, by default with this controller as the field manager; Conflict when another one owns a field, unless forced."""
-        return await self.cached.apply(where, body, manager=manager, force=force)
-
-    async def delete(self, where: Where, obj: Object) -> None:
-        """Delete this very object (by its uid). With finalizers it stays, marked for deletion."""
-        await self.cached.delete(where, obj)
+    create = _of_client(CachedClient.create)
+    replace = _of_client(CachedClient.replace)
+    patch = _of_client(CachedClient.patch)
+    apply = _of_client(CachedClient.apply)
+    delete = _of_client(CachedClient.delete)
 
     # Events.
 

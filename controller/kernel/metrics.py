@@ -2,64 +2,50 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Literal
 
-from ...runtime.metrics import MetricFamily, Sample, Tally
+from ...runtime.metrics import Families, Sample, Tally
 from .outcome import TERMINAL, TIMED_OUT, AttemptOutcome
 
-FAMILIES: list[MetricFamily] = []
-
-
-def _family(name: str, kind: Literal["counter", "gauge", "histogram"], help: str, *labels: str) -> MetricFamily:
-    family = MetricFamily(name, help, kind, ("controller", *labels))
-    FAMILIES.append(family)
-    return family
-
-
-RECONCILES = _family(
-    "controller_runtime_reconcile_total", "counter", "Total number of reconciliations per controller", "result"
+FAMILIES = Families("controller")
+RECONCILES = FAMILIES.counter(
+    "controller_runtime_reconcile_total", "Total number of reconciliations per controller", "result"
 )
-ERRORS = _family(
-    "controller_runtime_reconcile_errors_total", "counter", "Total number of reconciliation errors per controller"
+ERRORS = FAMILIES.counter(
+    "controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller"
 )
-TERMINAL_ERRORS = _family(
+TERMINAL_ERRORS = FAMILIES.counter(
     "controller_runtime_terminal_reconcile_errors_total",
-    "counter",
     "Total number of terminal reconciliation errors per controller",
 )
-PANICS = _family(
+PANICS = FAMILIES.counter(
     "controller_runtime_reconcile_panics_total",
-    "counter",
     "Total number of reconciliation panics per controller. Always 0: an exception is an error.",
 )
-TIMEOUTS = _family(
-    "controller_runtime_reconcile_timeouts_total", "counter", "Total number of reconciliation timeouts per controller"
+TIMEOUTS = FAMILIES.counter(
+    "controller_runtime_reconcile_timeouts_total", "Total number of reconciliation timeouts per controller"
 )
-TIME = _family(
-    "controller_runtime_reconcile_time_seconds", "histogram", "Length of time per reconciliation per controller"
+TIME = FAMILIES.histogram(
+    "controller_runtime_reconcile_time_seconds", "Length of time per reconciliation per controller"
 )
-MAXIMUM = _family(
+MAXIMUM = FAMILIES.gauge(
     "controller_runtime_max_concurrent_reconciles",
-    "gauge",
     "Maximum number of concurrent reconciles per controller; 0 is no limit",
 )
-ACTIVE = _family("controller_runtime_active_workers", "gauge", "Number of currently used workers per controller")
-TO_START = _family(
+ACTIVE = FAMILIES.gauge("controller_runtime_active_workers", "Number of currently used workers per controller")
+TO_START = FAMILIES.histogram(
     "ctl_event_to_start_seconds",
-    "histogram",
     "Time from the arrival of a change to the start of the attempt that it triggered",
     "trigger",
 )
-TO_DONE = _family(
+TO_DONE = FAMILIES.histogram(
     "ctl_event_to_done_seconds",
-    "histogram",
     "Time from the arrival of a change to the end of the attempt that it triggered",
     "trigger",
 )
-TRIGGER_ERRORS = _family(
-    "ctl_trigger_errors_total", "counter", "Changes that were lost because a mapper or predicate raised", "trigger"
+TRIGGER_ERRORS = FAMILIES.counter(
+    "ctl_trigger_errors_total", "Changes that were lost because a mapper or predicate raised", "trigger"
 )
-OPEN = _family("ctl_controller_gate_open", "gauge", "1 while the controller may act, 0 while its gate is closed")
+OPEN = FAMILIES.gauge("ctl_controller_gate_open", "1 while the controller may act, 0 while its gate is closed")
 
 # controller-runtime's buckets.
 BUCKETS = (

@@ -6,16 +6,17 @@ Pure functions of one delta. Except for `labelled`, `kinds` and `deletion_marked
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...client.objects import Object
 from ...informers.deltas import Delta, DeltaKind
 
 Predicate = Callable[[Delta], bool]
 
 
-def _on_update(judge: Callable[[Delta], bool]) -> Predicate:
+def _on_update(changed: Callable[[Object, Object], bool]) -> Predicate:
     def predicate(delta: Delta) -> bool:
-        if delta.kind not in {DeltaKind.UPDATED, DeltaKind.SYNCED} or delta.old is None:
+        if delta.old is None or delta.kind not in {DeltaKind.UPDATED, DeltaKind.SYNCED}:
             return True
-        return judge(delta)
+        return changed(delta.old, delta.object)
 
     return predicate
 
@@ -26,33 +27,26 @@ def generation_changed() -> Predicate:
     The mark for deletion changes the generation too. Changes of status, labels and annotations do not.
     """
 
-    def judge(delta: Delta) -> bool:
-        assert delta.old is not None
-        new = delta.object.metadata().generation
-        return new is None or new != delta.old.metadata().generation
+    def changed(old: Object, new: Object) -> bool:
+        generation = new.metadata().generation
+        return generation is None or generation != old.metadata().generation
 
-    return _on_update(judge)
+    return _on_update(changed)
 
 
 def resource_version_changed() -> Predicate:
     """Anything changed: rejects the repetitions of a resync or a new list."""
-    return _on_update(lambda delta: delta.old is None or delta.object.resource_version != delta.old.resource_version)
+    return _on_update(lambda old, new: new.resource_version != old.resource_version)
 
 
 def labels_changed() -> Predicate:
     """The labels changed."""
-    return _on_update(
-        lambda delta: delta.old is None or (delta.object.metadata().labels or {}) != (delta.old.metadata().labels or {})
-    )
+    return _on_update(lambda old, new: (new.metadata().labels or {}) != (old.metadata().labels or {}))
 
 
 def annotations_changed() -> Predicate:
     """The annotations changed."""
-    return _on_update(
-        lambda delta: (
-            delta.old is None or (delta.object.metadata().annotations or {}) != (delta.old.metadata().annotations or {})
-        )
-    )
+    return _on_update(lambda old, new: (new.metadata().annotations or {}) != (old.metadata().annotations or {}))
 
 
 def deletion_marked() -> Predicate:
@@ -65,12 +59,7 @@ def deletion_marked() -> Predicate:
 
 def body_changed(project: Callable[[dict[str, Any]], object]) -> Predicate:
     """The result of a function of the body changed, such as `lambda body: body.get("status", {}).get("readyReplicas")`."""
-
-    def judge(delta: Delta) -> bool:
-        assert delta.old is not None
-        return project(delta.object.body()) != project(delta.old.body())
-
-    return _on_update(judge)
+    return _on_update(lambda old, new: project(new.body()) != project(old.body()))
 
 
 def labelled(wanted: Mapping[str, str | None]) -> Predicate:
