@@ -1,4 +1,4 @@
-"""What the server serves: its resources, group by group."""
+"""Discovery: the resources that the server serves, group by group."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ ACCEPT = ",".join([_AGGREGATED.format("v2"), _AGGREGATED.format("v2beta1"), "app
 """Aggregated discovery (KEP-3352) where it is served: two requests for everything; plain JSON is what others answer."""
 
 _INCOMPLETE = (LookupError, TypeError, AttributeError)
-"""What reading an answer raises that lacks something, or has something else in its place."""
+"""The errors of reading an answer in which a field is missing or has another type."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -33,7 +33,7 @@ class Discovery:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.failures: dict[str, str] = {}
-        """What went wrong in the last `resources`, by group or group/version: these are unknown rather than absent."""
+        """The errors of the last `resources`, by group or group/version. The resources of these are unknown, not absent."""
 
     async def resources(self, groups: Collection[str] | None = None) -> list[Resource]:
         """The resources of all groups, or of the given ones (the core group is ""), each version of each.
@@ -99,7 +99,7 @@ def _group_versions(
 
 def _versions_of(group: str, item: Mapping[str, Any]) -> list[tuple[str, str, str, bool]]:
     versions = [str(each["version"]) for each in item.get("versions") or ()]
-    # Who does not say which one it prefers lists that first.
+    # A server that names no preferred version lists that first.
     preferred = (item.get("preferredVersion") or {}).get("version") or next(iter(versions), None)
     return [(group, version, f"/apis/{group}/{version}", version == preferred) for version in versions]
 

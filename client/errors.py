@@ -1,8 +1,8 @@
-"""What can go wrong between this process and the API server, as exceptions by Kubernetes reason.
+"""The errors of requests to the API server, as exceptions by Kubernetes reason.
 
-`APIError` and its subclasses are answers: the server spoke. `RequestError` and its subclasses mean that no usable
-answer came. `AccessError` means that no request could be made at all: bad or missing configuration or credentials.
-Reasons and codes are those of `StatusReason` in Kubernetes' apimachinery.
+`APIError` and its subclasses: the server answered with an error. `RequestError` and its subclasses: no usable answer
+came. `AccessError`: no request could be made, because configuration or credentials are missing or wrong. Reasons and
+codes are those of `StatusReason` in Kubernetes' apimachinery.
 """
 
 import re
@@ -24,19 +24,20 @@ _QUOTED = re.compile(
 
 
 class AccessError(Exception):
-    """The way to a server is missing or unusable; the message names the thing, what was found and the next step."""
+    """The access to a server is missing or unusable. The message says what was expected, what was found, and what to do."""
 
 
 class NoAccessError(AccessError):
-    """No way to a server is configured anywhere."""
+    """No access to a server is configured anywhere."""
 
 
 class APIError(Exception):
     """The server refused a request, or ended a watch with an ERROR event.
 
     `status` is the server's Status object (empty when the answer was none, e.g. a proxy's page); `request` is the verb
-    and URL, when known. `after_lost_answer` is true when an earlier sending of the same request had its answer lost: the
-    refusal may then be a consequence of our own success (NotFound of a DELETE, AlreadyExists of a POST). A 5xx counts as lost.
+    and URL, when known. `after_lost_answer` is true when the answer to an earlier attempt of the same request was
+    lost: that attempt may have succeeded, and be the reason of the refusal (NotFound of a DELETE, AlreadyExists of a POST). A 5xx
+    counts as lost.
     """
 
     default_reason: ClassVar[str] = "Unknown"
@@ -73,7 +74,7 @@ class APIError(Exception):
 
     @property
     def summary(self) -> str:
-        """What the server said, without the request it said it to; LONGEST_MESSAGE characters at most, and no values of Secrets."""
+        """Reason, code and message, without the request: LONGEST_MESSAGE characters at most, and no values of Secrets."""
         said = cut(_without_secrets(self.request, self.message), LONGEST_MESSAGE)
         return f"{self.reason} ({self.code}): {said or 'the server gave no message'}"
 
@@ -85,7 +86,7 @@ class APIError(Exception):
 
 
 class BadRequest(APIError):
-    """400: the request makes no sense to the server."""
+    """400: the server does not understand the request."""
 
     default_reason = "BadRequest"
 
@@ -97,7 +98,7 @@ class Unauthorized(APIError):
 
 
 class Forbidden(APIError):
-    """403: the credentials are good, the right is missing."""
+    """403: the credentials are valid, but the right is missing."""
 
     default_reason = "Forbidden"
 
@@ -133,7 +134,7 @@ class Conflict(APIError):
 
 
 class Gone(APIError):
-    """410: what was asked for is no longer kept."""
+    """410: the server no longer has the requested version."""
 
     default_reason = "Gone"
 
@@ -163,7 +164,7 @@ class Invalid(APIError):
 
 
 class TooManyRequests(APIError):
-    """429: the server or a budget asks to come later, after `retry_after` seconds."""
+    """429: too many requests, or a disruption budget: repeat the request after `retry_after` seconds."""
 
     default_reason = "TooManyRequests"
 
@@ -175,11 +176,11 @@ class ServerError(APIError):
 
 
 class InternalError(ServerError):
-    """500: something failed inside of the server or of a webhook it called."""
+    """500: something failed inside of the server or of a webhook that it called."""
 
 
 class ServerTimeout(ServerError):
-    """500 with reason ServerTimeout: the server could not finish in time; it asks to try again."""
+    """500 with reason ServerTimeout: the server could not finish in time, and asks for a retry."""
 
     default_reason = "ServerTimeout"
 
@@ -268,7 +269,7 @@ class StreamStalled(RequestError):
 
 
 class StreamBroken(RequestError):
-    """A watch delivered something that is no watch event; watch again from the last version seen."""
+    """A watch delivered data that are no watch event; watch again from the last version seen."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, sent=True)
@@ -296,7 +297,7 @@ def is_outcome_unknown(error: BaseException) -> bool:
     """Whether a write that ended so may have been applied nevertheless.
 
     True for requests that were sent and not answered, and for 5xx answers (a server that waits too long for etcd answers
-    500 or 504 and may commit later), unless the server asked to come again: then it has not begun.
+    500 or 504 and may commit later), unless the server asked for a retry: then it has not begun.
     """
     if isinstance(error, RequestError):
         return error.sent
@@ -304,7 +305,7 @@ def is_outcome_unknown(error: BaseException) -> bool:
 
 
 def in_words(error: Exception) -> str:
-    """What kept a request from its success, for the log; a TimeoutError has no words of its own."""
+    """The error of a failed request, as text for the log: a TimeoutError has no message."""
     return "no answer came in time" if isinstance(error, TimeoutError) else str(error)
 
 

@@ -61,7 +61,8 @@ class Client:
         self.fence = fence
         self.metrics = ClientMetrics()
         self._sender = Sender(self._source, settings, self.metrics)
-        self._namespace = access.default_namespace if isinstance(access, Access) else None
+        self.default_namespace = access.default_namespace if isinstance(access, Access) else None
+        """The namespace that the access names, if any; with an AccessSource, that of the last `access()`."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -94,15 +95,10 @@ class Client:
         """Sleep so long after an error, or until `when_back` would request."""
         await self._sender.outage.sleep(seconds, error)
 
-    @property
-    def default_namespace(self) -> str | None:
-        """The namespace that the access names, if any; with an AccessSource, that of the last `access()`."""
-        return self._namespace
-
     async def access(self) -> Access:
         """The access in use now."""
         access = await self._source.access()
-        self._namespace = access.default_namespace
+        self.default_namespace = access.default_namespace
         return access
 
     async def list_page(

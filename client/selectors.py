@@ -11,7 +11,7 @@ from typing import Any
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be understood; the message holds the text and what is wrong with it."""
+    """A selector that cannot be parsed; the message has the text and the reason."""
 
 
 class Operator(Enum):
@@ -118,7 +118,7 @@ class FieldRequirement:
 class FieldSelector:
     """Conditions that must all hold; without any, everything matches.
 
-    Which fields a resource can be selected by is the server's business: `metadata.name` and `metadata.namespace` always.
+    The server decides by which fields a resource can be selected: `metadata.name` and `metadata.namespace` always.
     """
 
     requirements: tuple[FieldRequirement, ...] = ()
@@ -147,7 +147,7 @@ _SET = re.compile(rf"(?P<key>{_KEY})\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)
 
 
 def _split(text: str) -> list[str]:
-    """At the commas outside of parentheses."""
+    """Split at the commas outside of parentheses."""
     if not text.strip():
         return []
     return [part.strip() for part in re.split(r",(?![^()]*\))", text)]
@@ -212,5 +212,5 @@ def _integer(text: str | None) -> int | None:
 
 
 def join(selectors: Iterable[LabelSelector]) -> LabelSelector:
-    """A selector for what all the given ones match."""
+    """The selector of the objects that all the given ones match."""
     return LabelSelector(tuple(item for selector in selectors for item in selector.requirements))

@@ -1,4 +1,4 @@
-"""The knobs of the client, with their defaults."""
+"""The settings of the client, with their defaults."""
 
 import math
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from .._version import VERSION
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How requests are made. Times are in seconds; None means no limit unless it says otherwise.
+    """The settings of a client. Times are in seconds; None means no limit, where nothing else is written.
 
     `error_backoffs` are the pauses between attempts of one request after connection errors, timeouts, 429 and 5xx: one
     attempt more than there are pauses. One number means one retry; the iterable may be infinite and is iterated
-    anew for each request. A server that asks for a longer pause gets it; with `enforce_retry_after` it gets exactly what it
-    asked for, also when that is shorter. A pause longer than `request_timeout` is not waited: the error is raised at once.
+    anew for each request. A longer pause that the server asks for takes its place; with `enforce_retry_after`
+    a shorter one does so too. A pause longer than `request_timeout` is not waited: the error is raised at once.
     """
 
     request_timeout: float | None = 300.0
@@ -38,7 +38,7 @@ class ClientSettings:
     page_size: int = 500
     """How many objects `Client.list` asks for at once."""
     credentials_period: float = 60.0
-    """How old a token, certificate or CA read from a file may get before the file is looked at again."""
+    """How old a token, certificate or CA read from a file may be before the file is read again."""
     discovery_timeout: float = 15.0
     """How long one API group may take to describe itself before it counts as broken."""
     largest_answer: int | None = 2**30

@@ -68,8 +68,7 @@ class SharedInformerFactory:
             chosen = transform or self._transform
             accept = WITHOUT_MANAGED_FIELDS if drops_managed_fields(chosen) else None
             source = RestListWatch(self._client, resource, selection, accept)
-            informer = Informer(resource, selection, source, self._settings)
-            informer.set_transform(chosen)
+            informer = Informer(resource, selection, source, self._settings, transform=chosen)
             informer.start()
             shared = self._shared[resource, selection] = _Shared(informer)
         elif transform is not None and transform is not shared.informer.transform:

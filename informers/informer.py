@@ -85,17 +85,26 @@ class Informer:
         source: ListWatch,
         settings: InformerSettings = InformerSettings(),  # noqa: B008 - frozen
         *,
+        transform: Transform | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.resource = resource
         self.selection = selection
+        self.namespace = selection.namespace
+        """The watched namespace; None is all."""
         self.settings = settings
         self._cache = WatchCache()
         self._own_writes = OwnWrites(self._cache, settings.own_writes_limit)
         self._holding: asyncio.TimerHandle | None = None
-        self._store = Reader(self._cache, self._own_writes)
-        self._lister = Lister(self._store)
+        self.store = Reader(self._cache, self._own_writes)
+        """The objects, with own writes."""
+        self.lister = Lister(self.store)
+        """Reads of the store by namespace, selector or index."""
         self._reflector = Reflector(self._name(), source, self._cache, self, settings, chance)
+        self.transform = self._reflector.transform = transform
+        """The transform of objects before they are stored."""
+        self.metrics = self._reflector.metrics
+        """The counts of its reflector."""
         self._matcher = SelectionMatcher(selection)
         self._subscriptions: dict[Subscription, None] = {}
         self._synced = asyncio.Event()
@@ -113,28 +122,13 @@ class Informer:
 
     # Reading.
 
-    @property
-    def namespace(self) -> str | None:
-        """The watched namespace; None is all."""
-        return self.selection.namespace
-
-    @property
-    def store(self) -> Reader:
-        """The objects, with own writes."""
-        return self._store
-
-    @property
-    def lister(self) -> Lister:
-        """Reads of the store by namespace, selector or index."""
-        return self._lister
-
     def delivered(self, key: Key) -> Object | None:
         """One object as the watch has delivered it, without newer own writes; None: there is none."""
         return self._cache.objects.get(key)
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         """Add an indexer, also after the start. See `Reader.add_indexer`."""
-        self._store.add_indexer(index, function)
+        self.store.add_indexer(index, function)
 
     @property
     def state(self) -> InformerState:
@@ -149,11 +143,6 @@ class Informer:
             age=None if heard is None else present.since(heard),
             error=None if state.error is None else str(state.error) or repr(state.error),
         )
-
-    @property
-    def metrics(self) -> metrics.ReflectorMetrics:
-        """The counts of its reflector."""
-        return self._reflector.metrics
 
     @property
     def own_writes_pending(self) -> int:
@@ -286,10 +275,10 @@ class Informer:
         return True
 
     def _is_reached(self, name: Name, version: str) -> bool:
-        present = self._store.get(name)
+        present = self.store.get(name)
         if present is not None and present.resource_version == version:
             return True
-        wanted, stands = version_order(version), version_order(self._store.resource_version)
+        wanted, stands = version_order(version), version_order(self.store.resource_version)
         if wanted is None:
             return False
         seen = None if present is None else version_order(present.resource_version)
@@ -350,17 +339,6 @@ class Informer:
 
     # For the factory.
 
-    def set_transform(self, transform: Transform | None) -> None:
-        """Set the transform. Raises RuntimeError after the start."""
-        if self._tasks is not None:
-            raise RuntimeError(f"The transform of {self._name()} cannot be set after the start.")
-        self._reflector.transform = transform
-
-    @property
-    def transform(self) -> Transform | None:
-        """The transform of objects before they are stored."""
-        return self._reflector.transform
-
     def start(self) -> None:
         """Begin to list and watch. May be called again; RuntimeError after `stop`."""
         if self._tasks is None:
@@ -384,7 +362,7 @@ class Informer:
 
     def samples(self) -> Iterator[Sample]:
         """The metrics at this moment."""
-        resource, store, state = self.resource, self._store, self.state
+        resource, store, state = self.resource, self.store, self.state
         selectors = str(replace(self.selection, namespace=None))
         labels = (resource.group, resource.version, resource.plural, self.namespace or "", selectors)
         yield from self.metrics.samples(labels)

@@ -47,7 +47,8 @@ class Subscription(AsyncIterator[list[Delta]]):
         self._resync_timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._waiting_since: float | None = None
-        self._closed = False
+        self.closed = False
+        """Whether it was closed."""
         self._consumer: asyncio.Task[object] | None = None
         self._returned = asyncio.Event()
         self._on_close: Callable[[Subscription], None] | None = None
@@ -59,7 +60,7 @@ class Subscription(AsyncIterator[list[Delta]]):
         if self.depth:
             # Let other tasks run between two batches.
             await asyncio.sleep(0)
-        while not self._closed:
+        while not self.closed:
             batch = self._next()
             if batch:
                 self._consumer = asyncio.current_task()
@@ -89,16 +90,11 @@ class Subscription(AsyncIterator[list[Delta]]):
             return 0.0
         return asyncio.get_running_loop().time() - self._waiting_since
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
     def close(self) -> None:
         """Drop the waiting deltas and end the iteration. May be called again."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._pending, self._replay, self._left = [], None, 0
         self._waiting_since = None
         if self._resync_timer is not None:
@@ -141,7 +137,7 @@ class Subscription(AsyncIterator[list[Delta]]):
 
     def offer(self, deltas: list[Delta]) -> None:
         """Add deltas. The list stays the caller's."""
-        if self._closed:
+        if self.closed:
             return
         if len(self._pending) + len(deltas) > self._roof:
             self._make_room(len(deltas))
@@ -193,7 +189,7 @@ class Subscription(AsyncIterator[list[Delta]]):
         return batch
 
     def _show(self, objects: list[Object], delta: Callable[[Object], Delta]) -> None:
-        if objects and not self._closed:
+        if objects and not self.closed:
             self._replay = map(delta, objects)
             self._left = len(objects)
             self._wake()
@@ -207,7 +203,7 @@ class Subscription(AsyncIterator[list[Delta]]):
         self._roof = max(self._settings.subscriber_limit, 2 * (len(self._pending) + more))
 
     def _wake(self) -> None:
-        if self._waiting_since is None and not self._closed:
+        if self._waiting_since is None and not self.closed:
             self._waiting_since = asyncio.get_running_loop().time()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

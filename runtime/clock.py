@@ -1,7 +1,7 @@
-"""Wall time is taken here and nowhere else, so that a test can run it as it likes.
+"""Wall time is taken here and nowhere else, so that tests can replace it.
 
-Waiting is done in the time of the event loop; wall time is for what people and other processes read. A laptop that
-slept, or a clock that was set, moves one without the other: `Instant` holds both, for deadlines that must not be missed.
+Waiting is done in the time of the event loop; wall time is for what people and other processes read. A machine that
+slept, or a clock that was set, changes one of the two only: `Instant` holds both, for deadlines that must not be missed.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def now() -> datetime:
 
 
 def is_replaced() -> bool:
-    """Whether wall time comes from another source than the system. Threads with loops of their own then live in another time."""
+    """Whether wall time comes from another source than the system. The time of other threads' loops then differs from it."""
     return _Wall.source is not _system
 
 
@@ -69,9 +69,9 @@ class Instant:
     wall: datetime
 
     def since(self, earlier: "Instant") -> float:
-        """Seconds that passed, at the least, since another instant: the larger of what the two clocks say, never negative.
+        """Seconds since another instant: the larger of the two differences, never negative.
 
-        The monotonic clock stands still while a machine sleeps, and wall time may be set back: each errs on one side.
+        The monotonic clock stands still while a machine sleeps, and wall time may be set back: each difference may be too small.
         """
         return max(0.0, self.monotonic - earlier.monotonic, (self.wall - earlier.wall).total_seconds())
 

@@ -35,21 +35,17 @@ class Tasks:
         self.name = name
         self._on_failure = on_failure
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stopping = False
+        self.stopping = False
+        """Whether `stop` was called."""
         self._failure: BaseException | None = None
         self._failed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    @property
-    def stopping(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopping
-
     def spawn(self, coro: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Start a task under the owner's name, without the caller's log context. Raises RuntimeError when the owner was stopped."""
-        if self._stopping:
+        if self.stopping:
             coro.close()
             raise RuntimeError(f"{self.name} is stopped; the task {name!r} cannot be started any more.")
         context = None
@@ -89,7 +85,7 @@ class Tasks:
         are given back. The task that calls this is not cancelled when it is one of ours. A cancellation of the caller
         is passed on at once.
         """
-        self._stopping = True
+        self.stopping = True
         current = asyncio.current_task()
         tasks = {task for task in self._tasks if task is not current}
         for task in tasks:

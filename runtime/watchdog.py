@@ -1,9 +1,10 @@
 """A thread detects a blocked event loop, and logs where and for how long it was blocked.
 
 While one callback runs, nothing else of the loop does: no watch is read, no lease renewed, no probe answered. The loop
-ticks; the thread misses the ticks. Two kinds of time do not count: time in which the whole process was stopped (SIGSTOP, a debugger, a
-machine that slept), and, on Linux, time in which the loop's thread could run and got no CPU. C code that holds the interpreter's lock
-blocks the thread too: such a block is detected when the lock is free again.
+notes the time of its ticks, and the thread notices when a tick is late. Two kinds of time do not count: time in which
+the whole process was stopped (SIGSTOP, a debugger, a machine that slept), and, on Linux, time in which the loop's
+thread could run and got no CPU. C code that holds the interpreter's lock blocks the thread too: such a block is
+detected when the lock is free again.
 """
 
 import asyncio
@@ -77,7 +78,7 @@ class _Gap:
 
 
 class _Starving:
-    """How long threads waited for a CPU: the one that made this, and those that join. Always 0 where the system does not tell."""
+    """How long threads waited for a CPU: the one that made this, and those that called `join`. Always 0 where the system has no such figures."""
 
     def __init__(self) -> None:
         self._files: list[int] = []
@@ -97,7 +98,7 @@ class _Starving:
             self._files.append(file)
 
     def used(self) -> tuple["_Used", ...]:
-        """Of each thread until now; from any thread."""
+        """The times of each thread until now; from any thread."""
         return tuple(_Used(*(int(word) / 1e9 for word in os.pread(file, 64, 0).split()[:2])) for file in self._files)
 
     def since(self, before: tuple["_Used", ...]) -> float:
@@ -112,7 +113,7 @@ class _Starving:
         return state == b"R" and self.used()[0].ran - before[0].ran < enough
 
     def close(self) -> None:
-        """Count no threads any more."""
+        """Close the files of all threads."""
         files, self._files = self._files, []
         for file in files if self._state is None else [*files, self._state]:
             os.close(file)
@@ -121,7 +122,7 @@ class _Starving:
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """Of a thread, in seconds: what it had of a CPU, and for how long it waited for one."""
+    """For how long a thread had a CPU, and for how long it waited for one, in seconds."""
 
     ran: float
     waited: float
@@ -130,7 +131,7 @@ class _Used:
 class LoopWatchdog:
     """Watches the loop in which it is started, until it is stopped there.
 
-    `limit` is asked again and again; None: nothing is a block. Of several on one loop each counts, and one speaks. Does nothing
+    `limit` is called again and again; None: nothing is a block. Of several watchdogs of one loop each counts, and one logs. Does nothing
     in a loop that is not of real time (one with a false attribute `real_time`).
     """
 
@@ -138,7 +139,7 @@ class LoopWatchdog:
         self._limit = limit
         self._accuse = accuse
         self.blocks: dict[str, int] = {"": 0}
-        """How many blocks there were, by whom they are blamed on. Written by the thread."""
+        """The number of blocks, by the name of their `Blame`. Written by the thread."""
         self.blocked: dict[str, float] = {"": 0.0}
         """Seconds of blocks that are over."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -174,7 +175,7 @@ class LoopWatchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more; in the loop."""
+        """Stop watching; in the loop."""
         self._stop.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -200,14 +201,14 @@ class LoopWatchdog:
                 self._late.append(gap)
         self._beat, self._due = now, now + period
         self._used = self._starving.used()
-        # What is under the callback now is the loop, and who runs it. (uvloop's own frames are not to be seen.)
+        # The frames below this callback are the loop's and its callers'. (Those of uvloop cannot be seen.)
         self._depth = sum(1 for _ in _frames(sys._getframe().f_back))
         self._timer = self._loop.call_later(period, self._tick)
 
     def _period(self) -> float:
         return min(max((self._limit() or LIMIT) / TICKS, 0.005), 0.25)
 
-    # What it found.
+    # Findings.
 
     @property
     def lag(self) -> float:
@@ -222,7 +223,7 @@ class LoopWatchdog:
         return max(0.0, gap.ended - gap.began - max(pauses, gap.starved))
 
     def stood(self, resumed: float) -> float:
-        """For how long the loop has not turned, without what it got no CPU and what was before the process went on at `resumed`."""
+        """For how long the loop has not turned, without the time in which it got no CPU, and the time before the process went on at `resumed`."""
         beat = self._beat
         starved = self._starving.since(self._used)
         seconds = time.monotonic() - beat - max(resumed - beat, starved, 0.0)
@@ -284,7 +285,7 @@ class _Watch:
         return left if left > 0 else period
 
     def _sleep(self, seconds: float, tolerance: float) -> bool:
-        """Sleep, and note when that took much longer than it should: then the process stood still. True: the end has come."""
+        """Sleep, and note when that took much longer than it should: then the process stood still. True: the watchdog was stopped."""
         began, used = time.monotonic(), time.process_time()
         if self._dog._stop.wait(seconds):
             return True
@@ -326,7 +327,7 @@ class _Watch:
         self._open, name = sight, sight.blame.name
         self._dog.blocks[name] = self._dog.blocks.get(name, 0) + 1
         self._dog.blocked.setdefault(name, 0.0)
-        if self._speaks():
+        if self._logs():
             _logger.warning(
                 "The event loop has not turned for %.1f s: it is blocked by %s at %s. Nothing else of this process is done meanwhile: "
                 "await what takes long, or do it in a thread: handlers that are plain functions run in one, others take asyncio.to_thread.",
@@ -337,11 +338,11 @@ class _Watch:
 
     def _end(self, sight: _Stall, seconds: float) -> None:
         self._open = None
-        if self._speaks():
+        if self._logs():
             _logger.warning("The event loop turns again. It was blocked for %.1f s by %s.", seconds, sight.blame.text)
         self._dog.blocked[sight.blame.name] += seconds
 
-    def _speaks(self) -> bool:
+    def _logs(self) -> bool:
         loop = self._dog._loop
         return loop is not None and next(iter(_watched.get(loop, ())), None) is self._dog
 
@@ -357,7 +358,7 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _above_loop(frames: list[FrameType], depth: int) -> list[FrameType]:
-    """The frames of the callback that runs, without the loop's and those of who runs it: `depth` of them, if that cannot be seen."""
+    """The frames of the callback that runs, without those of the loop and its callers: `depth` of them, if the loop's cannot be seen."""
     for index, frame in enumerate(frames):
         if frame.f_code.co_name == "_run_once" and _module(frame) == "asyncio":
             return frames[:index]
@@ -370,7 +371,7 @@ def _module(frame: FrameType) -> str:
 
 
 def _place(frames: Sequence[FrameType]) -> str:
-    """Where the loop stands: the innermost frame that is neither asyncio's nor ours; if that is a library's, who called it."""
+    """Where the loop stands: the innermost frame that is neither asyncio's nor ours; if that is a library's, its caller too."""
     outside = [frame for frame in frames if _module(frame) not in _MACHINERY]
     if not outside:
         return _written(frames[0])

@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 class DelayingQueue(Queue[K]):
     """A queue with `add_after`.
 
-    As in client-go a delayed key is apart from a waiting one: `add` does not strike the delayed one out, which comes in its time.
+    As in client-go a delayed key is apart from a waiting one: `add` does not remove the delayed one, which comes in its time.
     """
 
     def __init__(self, name: str = "", *, ageing: Ageing = Ageing(), controller: str | None = None) -> None:  # noqa: B008 (frozen)
@@ -40,7 +40,7 @@ class DelayingQueue(Queue[K]):
 
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
         """Add the key in `delay` seconds; of several delays of a key, the earliest end counts. At once without a delay."""
-        if self._closing:
+        if self.shutting_down:
             return
         now = self._time()
         if delay <= 0:
@@ -61,7 +61,7 @@ class DelayingQueue(Queue[K]):
         self._loop.call_soon_threadsafe(lambda: self.add_after(key, after, priority=priority))
 
     def discard(self, key: K) -> bool:
-        """Strike a delayed key out; one that waits already, or is in work, stays. Tells whether it was delayed."""
+        """Remove a delayed key; one that waits already, or is in work, stays. Tells whether it was delayed."""
         found = self._schedule.discard(key)
         if found:
             self._arm()

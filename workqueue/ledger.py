@@ -1,4 +1,4 @@
-"""The ledger knows which keys wait and which are in work, and says which comes next.
+"""The ledger holds the keys that wait and those in work, and decides which comes next.
 
 Pure: time is an argument, of any clock that does not go back. The rules are those of client-go's workqueue:
 
@@ -56,9 +56,9 @@ class Entry(msgspec.Struct, Generic[K], eq=False):
 
 
 class Ledger(Generic[K]):
-    """Which keys wait, which are in work. Adding and handing out take constant time for a fixed number of priorities."""
+    """The keys that wait and those in work. Adding and handing out take constant time for a fixed number of priorities."""
 
-    __slots__ = ("_again", "_ageing", "_dead", "_levels", "_order", "_turn", "_waiting", "_work")
+    __slots__ = ("_again", "_ageing", "_dead", "_levels", "_order", "_turn", "_waiting", "in_work")
 
     def __init__(self, ageing: Ageing = Ageing()) -> None:
         self._ageing = ageing
@@ -69,9 +69,9 @@ class Ledger(Generic[K]):
         self._levels: dict[int, deque[Entry[K]]] = {}
         # The priorities of `_levels`, ascending.
         self._order: list[int] = []
-        # The key is in work. Invariant: no key of `_work` is in `_waiting`.
-        self._work: dict[K, Entry[K]] = {}
-        # The key was added while in work. Invariant: a subset of `_work`.
+        self.in_work: dict[K, Entry[K]] = {}
+        """The keys in work. Not to be changed. Invariant: none of them is in `_waiting`."""
+        # The key was added while in work. Invariant: a subset of `in_work`.
         self._again: dict[K, Entry[K]] = {}
         # Keys handed out since the longest-standing one was.
         self._turn = 0
@@ -84,11 +84,6 @@ class Ledger(Generic[K]):
     def __contains__(self, key: object) -> bool:
         """Whether the key waits, or will wait when its work is done."""
         return key in self._waiting or key in self._again
-
-    @property
-    def in_work(self) -> dict[K, Entry[K]]:
-        """The keys in work. Not to be changed."""
-        return self._work
 
     @property
     def returning(self) -> int:
@@ -118,7 +113,7 @@ class Ledger(Generic[K]):
             if priority > entry.priority:
                 self._raise(entry, priority, now)
             return False
-        if key in self._work:
+        if key in self.in_work:
             entry = self._again.get(key)
             if entry is None:
                 self._again[key] = Entry(key, priority, now, now)
@@ -193,7 +188,7 @@ class Ledger(Generic[K]):
         del self._waiting[key]
         if not level or self._dead:
             self._trim(priority, level)
-        self._work[key] = entry
+        self.in_work[key] = entry
         entry.since = now
         return entry
 
@@ -202,7 +197,7 @@ class Ledger(Generic[K]):
 
     def done(self, key: K, now: float) -> Entry[K] | None:
         """End the work on a key: it waits again if it was added meanwhile. Gives the entry of the work, None if there was none."""
-        entry = self._work.pop(key, None)
+        entry = self.in_work.pop(key, None)
         if self._again:
             again = self._again.pop(key, None)
             if again is not None:
@@ -211,7 +206,7 @@ class Ledger(Generic[K]):
         return entry
 
     def clear(self) -> None:
-        """Take back all that waits, now or after its work. What is in work stays so."""
+        """Forget the keys that wait, now or after their work. Keys in work stay there."""
         self._waiting.clear()
         self._levels.clear()
         self._order.clear()
@@ -219,7 +214,7 @@ class Ledger(Generic[K]):
         self._turn = self._dead = 0
 
     def withdraw(self, key: K) -> int | None:
-        """Take back what makes the key wait, now or after its work; gives the priority, None if it did not wait."""
+        """Forget that the key waits, now or after its work; gives its priority, None if it did not wait."""
         entry = self._again.pop(key, None)
         if entry is None:
             entry = self._waiting.pop(key, None)

@@ -36,7 +36,8 @@ class Queue(Generic[K]):
         self._ledger: Ledger[K] = Ledger(ageing)
         # Workers that wait for a key. Invariant: none waits for longer than a turn of the loop while a key does.
         self._getters: deque[asyncio.Future[None]] = deque()
-        self._closing = False
+        self.shutting_down = False
+        """Whether the queue was told to shut down."""
         self._drained: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._time: Callable[[], float] = self._first_time
@@ -58,11 +59,6 @@ class Queue(Generic[K]):
     def __contains__(self, key: object) -> bool:
         """Whether the key waits to be handed out, now or when its work is done."""
         return key in self._ledger
-
-    @property
-    def shutting_down(self) -> bool:
-        """Whether the queue was told to shut down."""
-        return self._closing
 
     @property
     def highest(self) -> int | None:
@@ -90,7 +86,7 @@ class Queue(Generic[K]):
 
     def add(self, key: K, *, priority: int = 0) -> None:
         """Let the key be worked on, soon. Nothing is done for a key that waits (its priority may rise), nor after a shut-down."""
-        if not self._closing:
+        if not self.shutting_down:
             self._put(key, priority, self._time())
 
     def add_threadsafe(self, key: K, *, priority: int = 0) -> None:
@@ -171,13 +167,13 @@ class Queue(Generic[K]):
 
     def shut_down(self) -> None:
         """Take no more keys. Those that wait are still handed out; then `get` raises ShutDown. May be called again."""
-        self._closing = True
+        self.shutting_down = True
         self._wake_all()
 
     @property
     def _is_over(self) -> bool:
         """Whether no other key will wait: the queue was shut down, and nothing in work was added again."""
-        return self._closing and not self._ledger.returning
+        return self.shutting_down and not self._ledger.returning
 
     def _wake_all(self) -> None:
         getters, self._getters = self._getters, deque()

@@ -1,4 +1,4 @@
-"""Limiters say how long a key has to wait before it is attempted again.
+"""Rate limiters: how long a key has to wait before its next attempt.
 
 Pure: time and randomness are arguments. Names and numbers are client-go's; new is the jitter, so that a thousand keys that failed
 together do not come back together.
@@ -12,13 +12,13 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
 class RateLimiter(Protocol[K_contra]):
-    """What a rate-limited queue asks. `now` is in seconds of any clock that does not go back, `random` in [0, 1)."""
+    """Gives a queue the delays of failed keys. `now` is in seconds of any clock that does not go back, `random` in [0, 1)."""
 
     def when(self, key: K_contra, now: float, random: float) -> float:
         """Count a failure of the key; give the seconds to wait."""
 
     def forget(self, key: K_contra) -> None:
-        """The key is over its failures: the next one is the first."""
+        """Forget the failures of the key: the next one is the first."""
 
     def failures(self, key: K_contra) -> int:
         """How many failures of the key were counted since it was forgotten."""
@@ -68,7 +68,7 @@ class FastSlow(RateLimiter[K]):
         return self._fast if failures <= self._attempts else self._slow
 
     def forget(self, key: K) -> None:
-        """Begin anew with the fast ones."""
+        """Begin anew with `fast`."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
@@ -99,13 +99,13 @@ class MaxOf(RateLimiter[K]):
 
 
 class Capped(RateLimiter[K]):
-    """Another limiter, but never longer than `longest` seconds."""
+    """The delays of another limiter, at most `longest` seconds."""
 
     def __init__(self, limiter: RateLimiter[K], longest: float) -> None:
         self._limiter, self._longest = limiter, longest
 
     def when(self, key: K, now: float, random: float) -> float:
-        """Count a failure with the other; its delay, or the longest allowed."""
+        """Count a failure with the other limiter."""
         return min(self._longest, self._limiter.when(key, now, random))
 
     def forget(self, key: K) -> None:

@@ -40,7 +40,7 @@ class RateLimitingQueue(DelayingQueue[K]):
 
     def add(self, key: K, *, priority: int = 0, urgent: bool = False) -> None:
         """Let the key be worked on: soon, or when its back-off is over. `urgent` does not wait for that."""
-        if self._closing:
+        if self.shutting_down:
             return
         now = self._time()
         if self._until and not urgent:
@@ -54,7 +54,7 @@ class RateLimitingQueue(DelayingQueue[K]):
 
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
         """Add the key in `delay` seconds, and not before its back-off is over; the earliest end counts."""
-        if self._closing:
+        if self.shutting_down:
             return
         now = self._time()
         self.metrics.retries += delay > 0
@@ -66,7 +66,7 @@ class RateLimitingQueue(DelayingQueue[K]):
 
     def add_rate_limited(self, key: K, *, priority: int = 0) -> float:
         """Count a failure of the key and add it when its back-off is over; gives the seconds until then."""
-        if self._closing:
+        if self.shutting_down:
             return 0.0
         now = self._time()
         self.metrics.retries += 1
@@ -80,7 +80,7 @@ class RateLimitingQueue(DelayingQueue[K]):
         return until - now
 
     def forget(self, key: K) -> None:
-        """The key is over its failures: its back-off ends, and the next failure is its first."""
+        """Forget the failures of the key: its back-off ends, and the next failure is its first."""
         self._limiter.forget(key)
         if self._until:
             self._until.pop(key, None)

@@ -1,4 +1,4 @@
-"""The schedule knows which key is due when; the earliest time wins.
+"""The schedule holds the times of delayed keys; of several times of a key the earliest counts.
 
 Pure: time is an argument, in seconds of any clock that does not go back.
 """
@@ -39,7 +39,7 @@ class Schedule(Generic[K]):
         return key in self._times
 
     def add(self, key: K, time: float, priority: int = 0) -> bool:
-        """Let the key be due at a time, or earlier if it already is. Tells whether it is due sooner than it was."""
+        """Schedule the key for a time; an earlier time that it has counts. Tells whether it is due sooner than before."""
         known = self._times.get(key)
         if known is not None:
             priority = max(priority, known[1])
@@ -53,7 +53,7 @@ class Schedule(Generic[K]):
         return True
 
     def discard(self, key: K) -> bool:
-        """Strike a key out. Tells whether it was there."""
+        """Remove a key. Tells whether it was there."""
         found = self._times.pop(key, None) is not None
         if found:
             self._settle()
@@ -65,7 +65,7 @@ class Schedule(Generic[K]):
         return None if known is None else known[0]
 
     def priority(self, key: K) -> int | None:
-        """With which priority the key is due; None if it is not scheduled."""
+        """The priority of the key; None if it is not scheduled."""
         known = self._times.get(key)
         return None if known is None else known[1]
 
@@ -83,7 +83,7 @@ class Schedule(Generic[K]):
         return found
 
     def clear(self) -> None:
-        """Strike all keys out."""
+        """Remove all keys."""
         self._times.clear()
         self._heap.clear()
 

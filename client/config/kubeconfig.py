@@ -1,7 +1,7 @@
-"""Kubeconfig documents become the description of one way to a server.
+"""Merges kubeconfig documents, and reads one context of them.
 
-Pure: reading files and the environment is done by `access`. The format is the `v1 Config` of client-go's clientcmd; its
-merging rules hold: the first document that has a name wins, the first that sets the current context wins, and relative
+Pure: `loading` reads the files and the environment. The format is the `v1 Config` of client-go's clientcmd; its
+merging rules apply: the first document that has a name wins, the first that sets the current context wins, and relative
 paths start at the folder of the document they stand in.
 """
 
@@ -19,7 +19,7 @@ from ..errors import AccessError
 from .access import TLS, address
 
 _IN_NAMES = "!#$&'*+-.^_`|~"
-"""What may stand in the name of a header, besides letters and digits."""
+"""The characters that the name of a header may have, besides letters and digits."""
 _breaks = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
@@ -33,7 +33,7 @@ class Document:
 
 @dataclass(frozen=True, repr=False)
 class User:
-    """How a kubeconfig's user logs in. `path` is the file that describes it."""
+    """The login of a user in a kubeconfig. `path` is the file that describes it."""
 
     name: str = ""
     path: Path | None = None
@@ -44,12 +44,12 @@ class User:
     exec: Mapping[str, Any] | None = None
     auth_provider: Mapping[str, Any] | None = None
     impersonation: tuple[tuple[str, str], ...] = ()
-    """The headers that say as whom else the user acts."""
+    """The headers for impersonation."""
 
 
 @dataclass(frozen=True, repr=False)
 class Selection:
-    """What one context of a kubeconfig says."""
+    """One context of a kubeconfig, with its cluster and user."""
 
     context: str
     origin: str
@@ -70,7 +70,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Kubeconfig:
-    """Several documents seen as one."""
+    """Several documents, merged."""
 
     paths: tuple[Path, ...]
     current_context: str | None
@@ -80,7 +80,7 @@ class Kubeconfig:
 
     @classmethod
     def merge(cls, documents: Sequence[Document]) -> "Kubeconfig":
-        """See documents as one. Raises AccessError for a document that is no kubeconfig."""
+        """Merge documents. Raises AccessError for a document that is no kubeconfig."""
         current: str | None = None
         sections: dict[str, dict[str, _Entry]] = {"cluster": {}, "user": {}, "context": {}}
         for document in documents:
@@ -100,7 +100,7 @@ class Kubeconfig:
         return ", ".join(str(path) for path in self.paths)
 
     def select(self, context: str | None = None) -> Selection:
-        """What a context says; the current one without a name. Raises AccessError with what is there instead."""
+        """Read the context of this name, or the current one. Raises AccessError with the names that exist."""
         name = context or self.current_context
         known = ", ".join(sorted(self.contexts)) or "none"
         if name is None:
@@ -132,7 +132,7 @@ class Kubeconfig:
     @staticmethod
     def _find(what: str, entries: Mapping[str, _Entry], context: _Entry, origin: str) -> _Entry | None:
         found = context.body.get(what)
-        # Names that are numbers are written without quotes here and there, and compared as texts.
+        # Names may be numbers, written without quotes: they are compared as texts.
         name = str(found) if found not in (None, "") else None
         if name is None:
             return None

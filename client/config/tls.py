@@ -1,4 +1,4 @@
-"""A TLS description becomes the one context that all connections of it share."""
+"""Makes the TLS context that all connections with one description share."""
 
 import math
 import os
@@ -40,7 +40,7 @@ class Contexts:
         return self._context
 
     def look_again(self) -> None:
-        """Look at the files at the next question: something does not work."""
+        """Look at the files at the next call of `get`: a connection has failed."""
         self._looked = -math.inf
 
 
@@ -80,13 +80,13 @@ def _load_client_certificate(context: ssl.SSLContext, tls: TLS, grant: Authentic
         _as_file(tls.key_data, tls.key_file) as key,
     ):
         if certificate is not None:
-            # A password callback that says nothing: an encrypted key is an error, not a prompt on the terminal.
+            # With an empty password, an encrypted key is an error, and not a prompt on the terminal.
             context.load_cert_chain(certificate, key, password=lambda: b"")
 
 
 @contextmanager
 def _as_file(data: bytes | None, path: Path | None) -> Iterator[Path | None]:
-    """The standard library loads key pairs from files only: inline data stands in one for a moment, readable by us."""
+    """The standard library loads key pairs from files only: inline data is in a temporary file meanwhile, readable by this user only."""
     if data is None:
         yield path
         return
@@ -103,5 +103,5 @@ def _stamp(path: Path | None) -> tuple[int, int]:
     try:
         found = path.stat() if path is not None else None
     except OSError:
-        return (-1, 0)  # the loader says what is wrong with it
+        return (-1, 0)  # loading it raises an error with the reason
     return (found.st_mtime_ns, found.st_size) if found is not None else (0, 0)

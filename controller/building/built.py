@@ -153,7 +153,8 @@ class BuiltController:
         # Where namespaced resources are watched (None: everywhere); and all that are, except for informers of the user's own.
         self._namespaces = options.namespaces
         self._namespaced: list[tuple[Resource, NamespacedSources]] = []
-        self._is_started = False
+        self.is_started = False
+        """Whether the start has succeeded."""
         self._shared: SharedContext | None = None
         self._recorder: Recorder | None = None
         self.cached = CachedClient(client, factory, author=options.name)
@@ -187,7 +188,7 @@ class BuiltController:
                 self._add_source(source)
             await self._recorder.start()
             await self.controller.start()
-            self._is_started = True
+            self.is_started = True
         except BaseException:
             await self._release()
             raise
@@ -200,11 +201,6 @@ class BuiltController:
         if self._recorder is not None:
             await self._recorder.stop(max(EVENTS_GRACE, deadline - loop.time()))
         await self._release()
-
-    @property
-    def is_started(self) -> bool:
-        """Whether the start has succeeded."""
-        return self._is_started
 
     async def set_namespaces(self, namespaces: Collection[str]) -> None:
         """Watch these namespaces from now on; before or after the start. Cluster-scoped resources are watched as before.
