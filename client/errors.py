@@ -219,10 +219,7 @@ _BY_REASON = {cls.default_reason: cls for cls in _KNOWN}
 
 
 def from_status(
-    code: int,
-    status: Mapping[str, Any] | None = None,
-    retry_after: float | None = None,
-    request: str | None = None,
+    code: int, status: Mapping[str, Any] | None = None, retry_after: float | None = None, request: str | None = None
 ) -> APIError:
     """Make the typed error of an answer.
 

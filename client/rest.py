@@ -184,13 +184,7 @@ class Client:
             )
         path = resource.get_url(namespace=space)
         request = Request(
-            "POST",
-            path,
-            encode(body),
-            _JSON_BODY,
-            repeatable=is_create_repeatable(body),
-            retry=retry,
-            channel=channel,
+            "POST", path, encode(body), _JSON_BODY, repeatable=is_create_repeatable(body), retry=retry, channel=channel
         )
         return await self._write(resource, request)
 

@@ -101,14 +101,7 @@ def with_raw(obj: Object, raw: bytes) -> Object:
     return Object(raw, obj.namespace, obj.name, obj.uid, obj.resource_version)
 
 
-IDENTITY = (
-    "apiVersion",
-    "kind",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.resourceVersion",
-)
+IDENTITY = ("apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion")
 
 
 def project(*paths: str | tuple[str, ...]) -> Transform:

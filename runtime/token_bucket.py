@@ -26,6 +26,15 @@ class TokenBucket:
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self._qps)
 
+    def take(self, now: float) -> float:
+        """Take a token if there is one; returns 0, or the seconds until there is one."""
+        wait = self.reserve(now)
+        # A sum of fractions may be slightly less than one.
+        if wait * self._qps <= 1e-6:
+            return 0.0
+        self._tokens += 1.0
+        return wait
+
     def when(self, key: Hashable, now: float, random: float) -> float:
         """Take the next token, whatever the key is."""
         return self.reserve(now)

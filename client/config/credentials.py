@@ -183,11 +183,7 @@ class Plugin:
         its children. Raises ValueError and OSError, whose messages have none of its secrets; `known` are some of them.
         """
         is_interactive = self._is_interactive()
-        info = {
-            "apiVersion": self.api_version,
-            "kind": "ExecCredential",
-            "spec": {"interactive": is_interactive},
-        }
+        info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": {"interactive": is_interactive}}
         process = subprocess.Popen(  # noqa: S603 - the user's own kubeconfig names it
             [self.command, *self.args],
             env={**os.environ, **dict(self.env), "KUBERNETES_EXEC_INFO": json.dumps(info)},

@@ -76,11 +76,7 @@ class Builder:
         return replace(self, plan=replace(self.plan, indexes=(*self.plan.indexes, (resource, index, function))))
 
     def watches_source(
-        self,
-        source: Items[T],
-        keys: Callable[[T, CachedClient], Iterable[Key]] | None = None,
-        *,
-        name: str = "source",
+        self, source: Items[T], keys: Callable[[T, CachedClient], Iterable[Key]] | None = None, *, name: str = "source"
     ) -> "Builder":
         """Reconcile the keys that a function returns for each item of a source and the caches; None: all objects.
 

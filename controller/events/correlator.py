@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from ...runtime.token_bucket import TokenBucket
 from .event import Event
 
 SIMILAR_WINDOW = timedelta(minutes=10)
@@ -86,19 +87,15 @@ class SpamFilter:
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        # What was left at a moment, by object.
-        self._left: OrderedDict[tuple[str | None, ...], tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str | None, ...], TokenBucket] = OrderedDict()
 
     def spend(self, key: tuple[str | None, ...], spam: SpamLimit, now: float) -> float:
         """Spend one write: 0 when it may be made now, or the seconds until it may be tried again."""
-        left, since = self._left.pop(key, (float(spam.burst), now))
-        left = min(float(spam.burst), left + (now - since) / spam.refill)
-        # A sum of fractions may be slightly less than one.
-        wait = 0.0 if left > 1 - 1e-6 else (1 - left) * spam.refill
-        self._left[key] = (left if wait else left - 1, now)
-        if len(self._left) > self._remembered:
-            self._left.popitem(last=False)
-        return wait
+        bucket = self._buckets.pop(key, None) or TokenBucket(1 / spam.refill, spam.burst)
+        self._buckets[key] = bucket
+        if len(self._buckets) > self._remembered:
+            self._buckets.popitem(last=False)
+        return bucket.take(now)
 
 
 class EventCorrelator:

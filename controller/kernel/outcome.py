@@ -3,9 +3,9 @@
 Pure. The labels are controller-runtime's. Unlike there, a terminal error forgets the key: its next failure counts as its first.
 """
 
-import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from logging import DEBUG, ERROR, INFO
 
 from .reconciler import Result, TerminalError
 
@@ -30,52 +30,36 @@ class AttemptOutcome:
     level: int
     requeue: Requeue
     forget: bool
-    is_error: bool = False
     traceback: bool = False
+    is_error: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_error", self.label == "error")
 
 
-SUCCESS = AttemptOutcome("The attempt succeeded.", "success", logging.DEBUG, Requeue.NO, forget=True)
+SUCCESS = AttemptOutcome("The attempt succeeded.", "success", DEBUG, Requeue.NO, forget=True)
 REQUEUE_AFTER = AttemptOutcome(
-    "The attempt succeeded and is to be repeated.", "requeue_after", logging.DEBUG, Requeue.AFTER, forget=True
+    "The attempt succeeded and is to be repeated.", "requeue_after", DEBUG, Requeue.AFTER, forget=True
 )
 DEFERRED = AttemptOutcome(
-    "The attempt failed and is to be repeated when its reconciler said.",
-    "error",
-    logging.DEBUG,
-    Requeue.AFTER,
-    forget=True,
-    is_error=True,
+    "The attempt failed and is to be repeated when its reconciler said.", "error", DEBUG, Requeue.AFTER, forget=True
 )
 """A result with an error."""
 FAILED = AttemptOutcome(
-    "The attempt failed and will be repeated.",
-    "error",
-    logging.ERROR,
-    Requeue.BACK_OFF,
-    forget=False,
-    is_error=True,
-    traceback=True,
+    "The attempt failed and will be repeated.", "error", ERROR, Requeue.BACK_OFF, forget=False, traceback=True
 )
 TIMED_OUT = AttemptOutcome(
-    "The attempt took too long, was cancelled and will be repeated.",
-    "error",
-    logging.ERROR,
-    Requeue.BACK_OFF,
-    forget=False,
-    is_error=True,
+    "The attempt took too long, was cancelled and will be repeated.", "error", ERROR, Requeue.BACK_OFF, forget=False
 )
 TERMINAL = AttemptOutcome(
     "The attempt failed for good and will not be repeated until something changes.",
     "error",
-    logging.ERROR,
+    ERROR,
     Requeue.NO,
     forget=True,
-    is_error=True,
     traceback=True,
 )
-CANCELLED = AttemptOutcome(
-    "The attempt was cancelled and will be repeated.", None, logging.INFO, Requeue.SOON, forget=False
-)
+CANCELLED = AttemptOutcome("The attempt was cancelled and will be repeated.", None, INFO, Requeue.SOON, forget=False)
 """By the gate, by the stop of the controller, or by itself."""
 
 
