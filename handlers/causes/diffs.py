@@ -107,7 +107,7 @@ def diff(a: Any, b: Any, path: FieldPath = ()) -> Diff:
 def unfulfilled(patch: Mapping[str, Any], found: Mapping[str, Any]) -> Diff:
     """The differences between the values of a merge patch and those of an object: from the patch to the object.
 
-    Empty annotations, labels and finalizers are left out: the server drops them.
+    A mapping that the object lacks is a difference only if the patch sets a value in it.
     """
     return Diff(_unfulfilled(patch, found, ()))
 
@@ -115,9 +115,6 @@ def unfulfilled(patch: Mapping[str, Any], found: Mapping[str, Any]) -> Diff:
 def reduce(d: Diff, path: FieldPath) -> Diff:
     """The differences at a field and in it; the fields of the items are relative to it."""
     return Diff(_reduced(d, path)) if path else d
-
-
-_NORMALISED = frozenset({("metadata", "annotations"), ("metadata", "labels"), ("metadata", "finalizers")})
 
 
 def _unfulfilled(patch: Mapping[str, Any], found: Any, path: FieldPath) -> Iterator[DiffItem]:
@@ -130,12 +127,8 @@ def _unfulfilled(patch: Mapping[str, Any], found: Any, path: FieldPath) -> Itera
                 yield from missing
             elif any(True for _ in missing):
                 yield DiffItem(DiffOperation.REMOVE, where, wanted, None)
-        elif wanted is None and there is not None:
-            yield DiffItem(DiffOperation.ADD, where, None, there)
-        elif there is None and wanted is not None and not (where in _NORMALISED and not wanted):
-            yield DiffItem(DiffOperation.REMOVE, where, wanted, None)
-        elif wanted is not None and there is not None and wanted != there:
-            yield DiffItem(DiffOperation.CHANGE, where, wanted, there)
+        else:
+            yield from _differences(wanted, there, where)
 
 
 def _differences(a: Any, b: Any, path: FieldPath) -> Iterator[DiffItem]:

@@ -121,10 +121,7 @@ class Patch(dict[str, Any]):
         """The metadata to change."""
         return self._view(MetaPatch, ("metadata",))
 
-    @property
-    def meta(self) -> MetaPatch:
-        """The metadata to change."""
-        return self._view(MetaPatch, ("metadata",))
+    meta = metadata
 
     @property
     def spec(self) -> PatchView:

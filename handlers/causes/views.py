@@ -304,10 +304,7 @@ class Body(View[Any]):
             self._metadata = Meta(self._source)
         return self._metadata
 
-    @property
-    def meta(self) -> Meta:
-        """The metadata; looks empty when there is none."""
-        return self.metadata
+    meta = metadata
 
     @property
     def spec(self) -> Spec:

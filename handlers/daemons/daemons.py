@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from itertools import islice
 from numbers import Real
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -41,28 +42,26 @@ def seconds(given: Any) -> float:
     return number if isinstance(number, (int, float)) else float(number)
 
 
+@dataclass(slots=True, eq=False)
 class ObjectDaemons:
-    """The daemons and timers of one object.
+    """The daemons and timers of one object."""
 
-    `obj` is the version observed last. `mark` stands for what of it counts as a change for idle timers, `changed` is when that
-    changed (loop time). `exited` are the ids of handlers that ended by themselves: they are not started again. `shown` are the
-    bodies that running functions have as arguments. `observed`: an attempt is observing the object, or it is gone, so that ends
-    of its daemons need not wake it.
-    """
-
-    __slots__ = ("bodies", "changed", "exited", "mark", "memo", "obj", "observed", "place", "shown", "spawned")
-
-    def __init__(self, obj: Object, place: CachedObject, memo: Any, bodies: DecodedBodies) -> None:
-        self.obj = obj
-        self.bodies = bodies
-        self.place = place
-        self.memo = memo
-        self.exited: set[HandlerId] = set()
-        self.spawned: dict[HandlerId, Spawned[Any]] = {}
-        self.mark: object = None
-        self.changed = asyncio.get_running_loop().time()
-        self.shown: list[LiveBody] = []
-        self.observed = False
+    obj: Object
+    """The version observed last."""
+    place: CachedObject
+    memo: Any
+    bodies: DecodedBodies
+    exited: set[HandlerId] = field(default_factory=set)
+    """The handlers that ended by themselves: they are not started again."""
+    spawned: "dict[HandlerId, Spawned[Any]]" = field(default_factory=dict)
+    mark: object = None
+    """What of the object counts as a change for idle timers."""
+    changed: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    """When that changed (loop time)."""
+    shown: list[LiveBody] = field(default_factory=list)
+    """The bodies that running functions have as arguments."""
+    observed: bool = False
+    """An attempt is observing the object, or it is gone, so that ends of its daemons need not wake it."""
 
     @property
     def busy(self) -> bool:
@@ -87,40 +86,24 @@ class ObjectDaemons:
             body.show(obj)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Spawned(Generic[SpecT]):
-    """One daemon or timer of one object.
+    """One daemon or timer of one object."""
 
-    `left` are functions of `patch.fns` that were not applied because of a conflict: they go with the next attempt. `wrote` is
-    the end of the last attempt (loop time) if it may have written by another client. `task` runs the function, in a thread if
-    `in_thread`; `waiter` waits for its end once it was asked to end.
-    """
-
-    __slots__ = (
-        "abandoned",
-        "env",
-        "in_thread",
-        "left",
-        "owner",
-        "progress",
-        "spec",
-        "stopper",
-        "task",
-        "waiter",
-        "wrote",
-    )
-
-    def __init__(self, spec: SpecT, owner: ObjectDaemons, env: Environment) -> None:
-        self.spec = spec
-        self.in_thread = not spec.is_async
-        self.owner = owner
-        self.env = env
-        self.stopper = Stopper()
-        self.progress: Progress | None = None
-        self.left: list[PatchFn] = []
-        self.wrote: float | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.waiter: asyncio.Task[None] | None = None
-        self.abandoned = False
+    spec: SpecT
+    owner: ObjectDaemons
+    env: Environment
+    stopper: Stopper = field(default_factory=Stopper, init=False)
+    progress: Progress | None = field(default=None, init=False)
+    left: list[PatchFn] = field(default_factory=list, init=False)
+    """Functions of `patch.fns` that were not applied because of a conflict: they go with the next attempt."""
+    wrote: float | None = field(default=None, init=False)
+    """The end of the last attempt (loop time) if it may have written by another client."""
+    task: asyncio.Task[None] | None = field(default=None, init=False)
+    """Runs the function, in a thread if it is sync."""
+    waiter: asyncio.Task[None] | None = field(default=None, init=False)
+    """Waits for its end once it was asked to end."""
+    abandoned: bool = field(default=False, init=False)
 
     def __str__(self) -> str:
         return f"{self.spec.id} of {self.owner.obj.key}"
@@ -168,7 +151,7 @@ class Spawned(Generic[SpecT]):
         """Attempt the function once; put its result into the patch, and keep the record of the attempt."""
         self.left = []
         progress = self.progress or Progress(started=clock.now())
-        checker = self.stopper.checker(in_thread=self.in_thread)
+        checker = self.stopper.checker(in_thread=not self.spec.is_async)
         writes = PossibleWrites()
         call = Call(self.spec, cause, progress, extra={"stopped": checker}, executor=executor, writes=writes)
         shown, shown_body = self.owner.shown, cause.body
@@ -224,14 +207,12 @@ class Spawned(Generic[SpecT]):
             tries += 1
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Daemon(Spawned[DaemonSpec]):
-    """One daemon of one object. `delay` are the seconds before it starts."""
+    """One daemon of one object."""
 
-    __slots__ = ("delay",)
-
-    def __init__(self, spec: DaemonSpec, owner: ObjectDaemons, env: Environment, delay: float) -> None:
-        super().__init__(spec, owner, env)
-        self.delay = delay
+    delay: float
+    """The seconds before it starts."""
 
     async def run(self) -> None:
         """Call the function until it succeeds, fails for good, or is asked to end; after failures wait as they say.
@@ -241,7 +222,7 @@ class Daemon(Spawned[DaemonSpec]):
         if self.delay > 0 and await self.stopper.wait(self.delay):
             return
         # A thread of its own: in the handlers' pool, a few daemons would take all threads for ever.
-        executor = OwnThread(f"daemon {self}") if self.in_thread else None
+        executor = OwnThread(f"daemon {self}") if not self.spec.is_async else None
         self.progress = Progress(started=clock.now())
         while not self.stopper.is_set():
             cause = self.cause(await self.newest() or self.owner.obj)

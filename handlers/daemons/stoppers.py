@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import enum
 import threading
+from dataclasses import dataclass
 from typing import Any, Self
 
 
@@ -29,18 +30,16 @@ class DaemonStoppingReason(enum.Flag):
     """It is not waited for any more."""
 
 
+@dataclass(slots=True, eq=False)
 class Stopper:
     """Asks one daemon or timer to end. It belongs to the loop; its checkers for sync functions are used in threads.
 
     Once set it stays set; further reasons are added.
     """
 
-    __slots__ = ("_event", "_in_thread", "reason")
-
-    def __init__(self) -> None:
-        self.reason: DaemonStoppingReason | None = None
-        self._event: asyncio.Event | None = None
-        self._in_thread: threading.Event | None = None
+    reason: DaemonStoppingReason | None = None
+    _event: asyncio.Event | None = None
+    _in_thread: threading.Event | None = None
 
     def is_set(self) -> bool:
         """Whether the end is asked for."""

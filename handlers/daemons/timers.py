@@ -14,7 +14,7 @@ import enum
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -22,8 +22,7 @@ from ...runtime.tasks import Tasks
 from ...workqueue.delaying import DelayingQueue
 from ..causes.causes import DaemonCause
 from ..declaration.specs import HandlerId, TimerSpec
-from ..environment.environment import Environment
-from .daemons import ObjectDaemons, Spawned, seconds
+from .daemons import Spawned, seconds
 
 TimerKey: TypeAlias = tuple[str, HandlerId]
 """The uid of the object, and the id of the handler."""
@@ -88,29 +87,20 @@ class Rhythm:
         return Rest.FOR_EVER
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Timer(Spawned[TimerSpec]):
-    """One timer of one object.
+    """One timer of one object."""
 
-    `due` is the time of its next call (the loop's); None: not before a change of the object. A `dormant` one does not match:
-    it only checks its filters at each interval. `wake` has the object observed.
-    """
+    wake: Callable[[], None]
+    """Has the object observed."""
+    dormant: bool = field(default=False, kw_only=True)
+    """It does not match: it only checks its filters at each interval."""
+    rhythm: Rhythm = field(init=False)
+    due: float | None = field(default=None, init=False)
+    """The time of its next call (the loop's); None: not before a change of the object."""
 
-    __slots__ = ("_wake", "dormant", "due", "rhythm")
-
-    def __init__(
-        self,
-        spec: TimerSpec,
-        owner: ObjectDaemons,
-        env: Environment,
-        wake: Callable[[], None],
-        *,
-        dormant: bool = False,
-    ) -> None:
-        super().__init__(spec, owner, env)
-        self._wake = wake
-        self.rhythm = Rhythm.of(spec)
-        self.due: float | None = None
-        self.dormant = dormant
+    def __post_init__(self) -> None:
+        self.rhythm = Rhythm.of(self.spec)
 
     @property
     def key(self) -> TimerKey:
@@ -135,7 +125,7 @@ class Timer(Spawned[TimerSpec]):
             return Rest.UNTIL_CHANGE
         matches = self.spec.is_unfiltered or self._matches(cause)
         if matches is self.dormant:
-            self._wake()
+            self.wake()
         if self.dormant or not matches:
             return Rest.UNTIL_CHANGE if self.rhythm.interval is None else now + self.rhythm.interval
         outcome = await self.call(cause)

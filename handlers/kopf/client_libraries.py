@@ -9,6 +9,8 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -58,7 +60,15 @@ def _is_left_alone(library: Any) -> bool:
     return known is not None and not any(known is one for one in _state.ours)
 
 
-def _note(library: Any, configuration: Any) -> None:
+@contextmanager
+def _noted(library: Any) -> Iterator[Any]:
+    """A new configuration, which is the library's default after the block, unless that raises."""
+    configuration = library.client.Configuration()
+    try:
+        yield configuration
+    except Exception as exc:  # the library's own, of many kinds: our login reports what is wrong
+        logger.debug("The package %r could not be set up: %r", library.__name__, exc)
+        return
     library.client.Configuration.set_default(configuration)
     # The library keeps a copy.
     _state.ours.append(getattr(library.client.Configuration, "_default", None))
@@ -70,16 +80,12 @@ def _set_up() -> None:
 
     if _is_left_alone(kubernetes):
         return
-    configuration, files = kubernetes.client.Configuration(), _files(_state.context)
-    try:
+    files = _files(_state.context)
+    with _noted(kubernetes) as configuration:
         if files is None:
             kubernetes.config.load_incluster_config(configuration)
         else:
             kubernetes.config.load_kube_config(files, _state.context, configuration)
-    except Exception as exc:  # the library's own, of many kinds: our login reports what is wrong
-        logger.debug("The package %r could not be set up: %r", SYNC, exc)
-        return
-    _note(kubernetes, configuration)
 
 
 async def _set_up_async() -> None:
@@ -88,13 +94,9 @@ async def _set_up_async() -> None:
     # It may have been imported in part, for a login.
     if not hasattr(kubernetes_asyncio, "config") or _is_left_alone(kubernetes_asyncio):
         return
-    configuration, files = kubernetes_asyncio.client.Configuration(), _files(_state.context)
-    try:
+    files = _files(_state.context)
+    with _noted(kubernetes_asyncio) as configuration:
         if files is None:
             kubernetes_asyncio.config.load_incluster_config(configuration)
         else:
             await kubernetes_asyncio.config.load_kube_config(files, _state.context, configuration)
-    except Exception as exc:
-        logger.debug("The package %r could not be set up: %r", ASYNC, exc)
-        return
-    _note(kubernetes_asyncio, configuration)

@@ -8,7 +8,8 @@ object; elsewhere, LookupError is raised without an owner.
 
 import enum
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
+from itertools import chain
 from typing import Any, Final
 
 from ..causes.causes import ResourceCause, current_cause
@@ -63,7 +64,10 @@ def append_owner_reference(
 ) -> None:
     """Add the owner to the objects, unless they have it already: the garbage collector deletes them after it."""
     reference = build_owner_reference(_owner(owner), controller=controller, block_owner_deletion=block_owner_deletion)
-    _append_reference(each(objs), reference)
+    for obj in each(objs):
+        known = obj.owners()
+        if not any(field_of(other, "uid") == reference.get("uid") for other in known):
+            known.append(obj.refer(reference))
 
 
 def remove_owner_reference(objs: Objects, owner: Owner | None = None) -> None:
@@ -93,7 +97,14 @@ def label(
             "force= is deprecated in kopf.label(); use forced=... It means the same.", DeprecationWarning, stacklevel=2
         )
         forced = force
-    _label(each(objs), _labels(labels), nested, forced=forced)
+    if labels is None or isinstance(labels, _Unset):
+        labels = read(_owner(None)).get(("metadata", "labels")) or {}
+    fields = [nested] if isinstance(nested, str) else list(nested or ())
+    for obj in each(objs):
+        inner = (each(obj.get(parse_field(path))) for path in fields)
+        for target in chain([obj], *inner):
+            known = target.labels()
+            known.update({key: value for key, value in labels.items() if forced or key not in known})
 
 
 def harmonize_naming(
@@ -103,12 +114,22 @@ def harmonize_naming(
 
     Objects with a name or a `generateName` keep it unless it is forced. Raises LookupError when there is no name.
     """
-    _name(each(objs), _given(name, ("metadata", "name")), forced=forced, strict=strict)
+    name = _given(name, ("metadata", "name"))
+    if name is None:
+        raise LookupError("Name must be set explicitly: couldn't find it automatically.")
+    wanted, other = ("name", "generateName") if strict else ("generateName", "name")
+    for obj in each(objs):
+        if forced or not (_has(obj, "name") or _has(obj, "generateName")):
+            _drop(obj, other)
+            obj.set(("metadata", wanted), name if strict else f"{name}-")
 
 
 def adjust_namespace(objs: Objects, namespace: str | _Unset | None = _UNSET, *, forced: bool = False) -> None:
     """Put the objects into their owner's namespace, or the one given. Objects with a namespace keep it unless it is forced."""
-    _settle(each(objs), _given(namespace, ("metadata", "namespace")), forced=forced)
+    namespace = _given(namespace, ("metadata", "namespace"))
+    for obj in each(objs):
+        if forced or obj.get(("metadata", "namespace")) is None:
+            obj.set(("metadata", "namespace"), namespace)
 
 
 def adopt(
@@ -124,10 +145,10 @@ def adopt(
     manifest = read(parent)
     # The objects may come from a generator.
     children = list(each(objs))
-    _append_reference(children, build_owner_reference(parent))
-    _name(children, manifest.get(("metadata", "name")), forced=forced, strict=strict)
-    _settle(children, manifest.get(("metadata", "namespace")), forced=forced)
-    _label(children, manifest.get(("metadata", "labels")) or {}, nested, forced=forced)
+    append_owner_reference(children, parent)
+    harmonize_naming(children, manifest.get(("metadata", "name")), forced=forced, strict=strict)
+    adjust_namespace(children, manifest.get(("metadata", "namespace")), forced=forced)
+    label(children, manifest.get(("metadata", "labels")) or {}, forced=forced, nested=nested)
 
 
 def _owner(owner: Owner | None) -> Owner:
@@ -141,50 +162,6 @@ def _owner(owner: Owner | None) -> Owner:
 
 def _given(value: str | _Unset | None, path: tuple[str, str]) -> str | None:
     return read(_owner(None)).get(path) if isinstance(value, _Unset) else value
-
-
-def _labels(labels: Mapping[str, str | None] | _Unset | None) -> Mapping[str, str | None]:
-    if labels is None or isinstance(labels, _Unset):
-        return read(_owner(None)).get(("metadata", "labels")) or {}
-    return labels
-
-
-def _append_reference(objs: Iterable[Manifest], reference: OwnerReference) -> None:
-    for obj in objs:
-        known = obj.owners()
-        if not any(field_of(other, "uid") == reference.get("uid") for other in known):
-            known.append(obj.refer(reference))
-
-
-def _name(objs: Iterable[Manifest], name: str | None, *, forced: bool, strict: bool) -> None:
-    if name is None:
-        raise LookupError("Name must be set explicitly: couldn't find it automatically.")
-    wanted, other = ("name", "generateName") if strict else ("generateName", "name")
-    for obj in objs:
-        named = _has(obj, "name") or _has(obj, "generateName")
-        if forced or not named:
-            _drop(obj, other)
-            obj.set(("metadata", wanted), name if strict else f"{name}-")
-
-
-def _settle(objs: Iterable[Manifest], namespace: str | None, *, forced: bool) -> None:
-    for obj in objs:
-        if forced or obj.get(("metadata", "namespace")) is None:
-            obj.set(("metadata", "namespace"), namespace)
-
-
-def _label(objs: Iterable[Manifest], labels: Mapping[str, str | None], nested: Nested, *, forced: bool) -> None:
-    fields = [nested] if isinstance(nested, str) else list(nested or ())
-    for obj in objs:
-        for target in _with_nested(obj, fields):
-            known = target.labels()
-            known.update({key: value for key, value in labels.items() if forced or key not in known})
-
-
-def _with_nested(obj: Manifest, fields: Iterable[FieldSpec]) -> Iterator[Manifest]:
-    yield obj
-    for field in fields:
-        yield from obj.nested(parse_field(field))
 
 
 def _has(obj: Manifest, key: str) -> bool:

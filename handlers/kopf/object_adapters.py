@@ -6,7 +6,6 @@ in place: existing mappings and lists stay the same objects, since manifests may
 """
 
 import importlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from typing import Any, Final, TypeAlias
 
@@ -23,20 +22,37 @@ _INNER = ("obj", "raw")
 _MODEL_LIBRARIES = frozenset({"kubernetes", "kubernetes_asyncio"})
 
 
-class Manifest(ABC):
+class Manifest:
     """One object, its fields named as in the API."""
 
-    @abstractmethod
+    def __init__(self, data: Any, library: str | None = None) -> None:
+        """Take a mapping, or a model of a library."""
+        self._data = data
+        self._models = None if library is None else importlib.import_module(f"{library}.client.models")
+
     def get(self, path: FieldPath) -> Any:
         """The value at a path, None when it is absent; values are the library's own."""
+        value = self._data
+        for key in path:
+            value = field_of(value, key)
+        return value
 
-    @abstractmethod
     def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path; absent mappings on the way are made."""
+        """Set the value at a path; absent mappings on the way are made. Raises TypeError for a read-only mapping."""
+        data = self._data
+        for key in path[:-1]:
+            if field_of(data, key) is None:
+                made = {} if self._models is None or key != "metadata" else self._models.V1ObjectMeta()
+                _set_field(data, key, made)
+            data = field_of(data, key)
+        _set_field(data, path[-1], value)
 
-    @abstractmethod
     def refer(self, reference: Mapping[str, Any]) -> Any:
         """A reference in the form of those of `owners()`."""
+        if self._models is None:
+            return dict(reference)
+        cls = self._models.V1OwnerReference
+        return cls(**{_attribute(cls, key): value for key, value in reference.items()})
 
     def labels(self) -> MutableMapping[str, Any]:
         """The labels themselves, to be changed; made if they are absent."""
@@ -46,77 +62,11 @@ class Manifest(ABC):
         """The owner references themselves, to be changed; made if they are absent."""
         return self._made(OWNERS, [])  # type: ignore[no-any-return]
 
-    def nested(self, path: FieldPath) -> "Iterator[Manifest]":
-        """The objects at a path: none when it is absent, one, or those of a list."""
-        value = self.get(path)
-        return iter(()) if value is None else each(value)
-
     def _made(self, path: FieldPath, empty: Any) -> Any:
         if self.get(path) is None:
             self.set(path, empty)
         # Read again: some mappings convert their values.
         return self.get(path)
-
-
-class MappingManifest(Manifest):
-    """A manifest over a mapping."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
-
-    def get(self, path: FieldPath) -> Any:
-        """The value at a path, None when it is absent."""
-        value: Any = self._data
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value
-
-    def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path. Raises TypeError for a read-only mapping."""
-        data: Any = self._data
-        for key in path[:-1]:
-            if data.get(key) is None:
-                data[key] = {}
-            data = data[key]
-        data[path[-1]] = value
-
-    def refer(self, reference: Mapping[str, Any]) -> dict[str, Any]:
-        """A reference as a dict."""
-        return dict(reference)
-
-
-class ModelManifest(Manifest):
-    """A manifest over a model of a library: `kubernetes` or `kubernetes_asyncio`."""
-
-    def __init__(self, model: Any, library: str) -> None:
-        self._model = model
-        self._library = importlib.import_module(f"{library}.client.models")
-
-    def get(self, path: FieldPath) -> Any:
-        """The value at a path, None when it is absent."""
-        value = self._model
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else getattr(value, _attribute(value, key), None)
-        return value
-
-    def set(self, path: FieldPath, value: Any) -> None:
-        """Set the value at a path; absent metadata is made as a model. Raises AttributeError for unknown fields."""
-        model = self._model
-        for key in path[:-1]:
-            attribute = _attribute(model, key)
-            if getattr(model, attribute) is None:
-                made = self._library.V1ObjectMeta() if key == "metadata" else {}
-                setattr(model, attribute, made)
-            model = getattr(model, attribute)
-        if isinstance(model, MutableMapping):
-            model[path[-1]] = value
-        else:
-            setattr(model, _attribute(model, path[-1]), value)
-
-    def refer(self, reference: Mapping[str, Any]) -> Any:
-        """A reference as a model."""
-        cls = self._library.V1OwnerReference
-        return cls(**{_attribute(cls, key): value for key, value in reference.items()})
 
 
 def each(objs: AnyObject | Iterable[AnyObject] | None, *, writable: bool = True) -> Iterator[Manifest]:
@@ -126,8 +76,10 @@ def each(objs: AnyObject | Iterable[AnyObject] | None, *, writable: bool = True)
     """
     if objs is None:
         return
-    if isinstance(objs, MutableMapping) or (isinstance(objs, Mapping) and not writable):
-        yield MappingManifest(objs)
+    if isinstance(objs, Manifest):
+        yield objs
+    elif isinstance(objs, MutableMapping) or (isinstance(objs, Mapping) and not writable):
+        yield Manifest(objs)
     elif (found := _recognized(objs)) is not None:
         yield found
     elif isinstance(objs, Iterable) and not isinstance(objs, (Mapping, str, bytes)):
@@ -139,7 +91,7 @@ def each(objs: AnyObject | Iterable[AnyObject] | None, *, writable: bool = True)
 
 def read(obj: AnyObject) -> Manifest:
     """The manifest of one object to be read only; may be a view. Raises TypeError for other values."""
-    found = MappingManifest(obj) if isinstance(obj, Mapping) else _recognized(obj)
+    found = Manifest(obj) if isinstance(obj, Mapping) else _recognized(obj)
     if found is None:
         raise _unsupported(obj)
     return found
@@ -150,14 +102,21 @@ def field_of(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, Mapping) else getattr(value, _attribute(value, key), None)
 
 
+def _set_field(value: Any, key: str, field: Any) -> None:
+    if isinstance(value, Mapping):
+        value[key] = field  # type: ignore[index]  # a read-only one refuses
+    else:
+        setattr(value, _attribute(value, key), field)
+
+
 def _recognized(obj: Any) -> Manifest | None:
     if hasattr(obj, "attribute_map"):
         # Classes of users may inherit from a model.
         libraries = (base.__module__.partition(".")[0] for base in type(obj).__mro__)
         if (library := next((name for name in libraries if name in _MODEL_LIBRARIES), None)) is not None:
-            return ModelManifest(obj, library)
+            return Manifest(obj, library)
     inner = (getattr(obj, name, None) for name in _INNER)
-    return next((MappingManifest(found) for found in inner if isinstance(found, MutableMapping)), None)
+    return next((Manifest(found) for found in inner if isinstance(found, MutableMapping)), None)
 
 
 def _attribute(model: Any, key: str) -> str:

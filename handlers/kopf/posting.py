@@ -42,13 +42,6 @@ def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[
             yield post
 
 
-def describe_error(exc: BaseException | None, reason: str = "", message: str = "") -> tuple[str, str]:
-    """The reason and the message of an Event about an error: its class, and its text after the message."""
-    if exc is None:
-        return reason, str(message)
-    return reason or type(exc).__name__, f"{message} {exc}" if message else str(exc)
-
-
 def type_of_level(level: int) -> str:
     """The type of an Event for a log message: Debug, Normal, Warning, Error or Fatal."""
     return next((word for limit, word in _LEVELS if level >= limit), "Debug")
@@ -130,8 +123,9 @@ def exception(
     `settings.posting.level` is higher than ERROR.
     """
     found = exc if exc is not None else sys.exc_info()[1]
-    told_reason, text = describe_error(found, reason, message)
-    _say_at(logging.ERROR, objs, "Error", told_reason, text, backoffs)
+    if found is not None:
+        reason, message = reason or type(found).__name__, f"{message} {found}" if message else str(found)
+    _say_at(logging.ERROR, objs, "Error", reason, str(message), backoffs)
 
 
 _objects = logging.getLogger("kopf.objects")

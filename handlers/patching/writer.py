@@ -98,7 +98,9 @@ class Writer:
     async def _write(self, base: Object, patch: Patch) -> Object | None:
         latest: Object | None = base
         split = "status" in self.cached.resource.subresources
-        parts = self._parts(base, patch)
+        annotations = (patch.get("metadata") or {}).get("annotations") or {}
+        own = self.own(base, annotations) if self.own is not None and annotations else ()
+        parts = part(patch, own, self.fields)
         if patch.fns:
             for request in arrange(Parts(parts.rest), split=split):
                 latest = await self._merge(base, request)
@@ -117,11 +119,6 @@ class Writer:
         if self.keep is not None and latest is not None:
             await self.keep(latest)
         return latest
-
-    def _parts(self, base: Object, patch: Patch) -> Parts:
-        annotations = (patch.get("metadata") or {}).get("annotations") or {}
-        own = self.own(base, annotations) if self.own is not None and annotations else ()
-        return part(patch, own, self.fields)
 
     async def _merge(self, base: Object, request: EndpointPatch) -> Object:
         answer = await self._writes.merge(base, request.content, request.endpoint or None)

@@ -17,7 +17,6 @@ from ...controller.program.manager import Component
 from ...runtime.tasks import Tasks
 from ..declaration.namespaces import exact_namespaces
 from ..declaration.registry import OperatorRegistry, get_default_registry
-from .namespaces import Namespaces
 from .observation import Cluster, Observation
 
 logger = logging.getLogger(__name__)
@@ -88,7 +87,6 @@ class Controllers:
     observation: Observation
     """Tells when the cluster was looked at anew."""
     _starts: list[_Start] = field(default_factory=list)
-    _namespaces: Namespaces | None = None
     _tasks: Tasks = field(default_factory=lambda: Tasks("declared controllers"))
     name: str = "declared controllers"
 
@@ -111,20 +109,17 @@ class Controllers:
             self._tasks.spawn(self._begin(), name="start")
 
     async def _begin(self) -> None:
-        patterns = self.cluster.patterns
-        if patterns is not None and any(one.follows for one in self._starts):
-            self._namespaces = Namespaces(patterns, self.cluster.factory, self.cluster.rights)
-            await self._namespaces.start(self._move, scan=self.cluster.rescan)
-            await self._move()
+        self.observation.moved = self._move
+        await self._move()
         for one in self._starts:
             self._tasks.spawn(self._start(one), name=one.built.name)
 
     async def _move(self) -> None:
         """Look in the namespaces that there are now."""
-        assert self._namespaces is not None
+        namespaces = self.observation.namespaces
         for one in self._starts:
-            if one.follows:
-                await one.built.set_namespaces(self._namespaces.names)
+            if one.follows and namespaces is not None:
+                await one.built.set_namespaces(namespaces)
 
     async def _start(self, one: _Start) -> None:
         while True:
@@ -163,8 +158,7 @@ class Controllers:
 
     async def stop(self, grace: float) -> None:
         """Stop them all at once, within about `grace` seconds."""
-        if self._namespaces is not None:
-            await self._namespaces.stop()
+        self.observation.moved = None
         await self._tasks.stop(0.0)
         running = [one for one in self._starts if not one.missing]
         self._starts = []

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from ...client.discovery import Discovery
@@ -76,6 +76,8 @@ class Observation:
     """Is told where peering objects can be; None: there are no peers."""
     tell: Callable[[Survey], None] | None = None
     """Called with what the first look at the cluster has found."""
+    moved: Callable[[], Awaitable[None]] | None = None
+    """Called when other namespaces are served."""
     _served: dict[tuple[Resource, str | None], _Served] = field(default_factory=dict)
     _namespaces: Namespaces | None = None
     _found: frozenset[Resource] = frozenset()
@@ -102,7 +104,7 @@ class Observation:
         cluster = self.cluster
         if cluster.patterns is not None:
             self._namespaces = Namespaces(cluster.patterns, cluster.factory, cluster.rights)
-            await self._namespaces.start(self._apply, scan=cluster.rescan)
+            await self._namespaces.start(self._follow_namespaces, scan=cluster.rescan)
         await self.scan()
         self.reconciler.barrier.complete()
         if not self.reconciler.barrier.is_open:
@@ -151,12 +153,22 @@ class Observation:
         self._peerings = frozenset(resource for resource in resources if resource.group in GROUPS) | unknown
         await self._apply()
 
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """The namespaces that are served now; None: all."""
+        return None if self._namespaces is None else self._namespaces.names
+
+    async def _follow_namespaces(self) -> None:
+        await self._apply()
+        if self.moved is not None:
+            await self.moved()
+
     async def _apply(self) -> None:
         """Start and stop watches for the resources and namespaces that there are now."""
         async with self._applying:
             if self.peering is not None:
                 # First, so that nothing is handled before the peers are known.
-                await self.peering.serve(self._peerings, None if self._namespaces is None else self._namespaces.names)
+                await self.peering.serve(self._peerings, self.namespaces)
             wanted = {(resource, place) for resource in self._found for place in self._places(resource)}
             for place in [place for place in self._served if place not in wanted]:
                 informer = self._served[place].informer
@@ -168,7 +180,7 @@ class Observation:
 
     def _places(self, resource: Resource) -> Iterable[str | None]:
         """The namespaces to watch a resource in; None is the cluster as a whole."""
-        return (None,) if self._namespaces is None or not resource.namespaced else self._namespaces.names
+        return self.namespaces if resource.namespaced and self.namespaces is not None else (None,)
 
     def _groups(self) -> set[str] | None:
         groups = {selector.group for selector in self.registry.selectors()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ctl.controller.events.event import LONGEST_MESSAGE, Event, EventSource, build_event, cut_message
 from ctl.handlers.causes.views import Body
-from ctl.handlers.kopf.posting import describe_error, posts_about, type_of_level
+from ctl.handlers.kopf.posting import posts_about, type_of_level
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RAW = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}}
@@ -99,15 +99,6 @@ def test_posts_are_grouped() -> None:
     assert one.similar_key != post(reason="Else").similar_key
     assert one.similar_key != post(reference={"uid": "v", "name": "n"}).similar_key
     assert post(reference={"kind": "K", "name": "n"}).object_key == (None, "K", None, "n")
-
-
-def test_errors_are_described() -> None:
-    error = ValueError("boo")
-    assert describe_error(error) == ("ValueError", "boo")
-    assert describe_error(error, "Why", "It said") == ("Why", "It said boo")
-    assert describe_error(None, "", "Nothing") == ("", "Nothing")
-    told: Any = ("It said %s", 1)  # what is meant for a logger, and read as it is
-    assert describe_error(None, "Why", told) == ("Why", "('It said %s', 1)")
 
 
 @pytest.mark.parametrize(

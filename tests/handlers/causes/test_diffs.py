@@ -136,9 +136,6 @@ class TestUnfulfilled:
         assert unfulfilled({"status": missing}, {}) == (("remove", ("status",), missing, None),)
         assert not unfulfilled({"status": absent}, {})
 
-    def test_empty_metadata_is_the_servers_business(self) -> None:
-        assert not unfulfilled({"metadata": {"annotations": {}, "labels": {}, "finalizers": []}}, {"metadata": {}})
-
     @given(st.dictionaries(st.text(max_size=2), st.integers() | st.none() | st.dictionaries(st.text(max_size=2), st.none() | st.integers())), st.dictionaries(st.text(max_size=2), st.integers() | st.dictionaries(st.text(max_size=2), st.integers())))  # fmt: skip
     def test_a_server_that_takes_everything_leaves_nothing(self, patch: Any, body: Any) -> None:
         assert not unfulfilled(patch, merge_patch(body, patch))
