@@ -225,8 +225,7 @@ class Meta(_Stanza[Any]):
     _key = "metadata"
 
     def __init__(self, body: Mapping[str, Any] | _Source) -> None:
-        """Show the metadata of the body; the argument is the whole body, not the metadata."""
-        self._source = body if isinstance(body, _Source) else _source_of(body)
+        super().__init__(body)
         self._labels: LabelsView | None = None
         self._annotations: AnnotationsView | None = None
 

@@ -31,12 +31,7 @@ Nested = str | Iterable[FieldSpec] | None
 
 def build_object_reference(body: Owner) -> ObjectReference:
     """A reference to an object; unknown and empty fields are left out."""
-    manifest = read(body)
-    paths = {name: ("metadata", name) for name in ("name", "uid", "namespace")}
-    reference = {
-        key: manifest.get(path) for key, path in {"apiVersion": ("apiVersion",), "kind": ("kind",), **paths}.items()
-    }
-    return {key: value for key, value in reference.items() if value}  # type: ignore[return-value]
+    return read(body).reference()  # type: ignore[return-value]
 
 
 def build_owner_reference(

@@ -47,6 +47,12 @@ class Manifest:
             data = field_of(data, key)
         _set_field(data, path[-1], value)
 
+    def reference(self) -> dict[str, Any]:
+        """A reference to the object; unknown and empty fields are left out."""
+        found = {key: self.get((key,)) for key in ("apiVersion", "kind")}
+        found |= {key: self.get(("metadata", key)) for key in ("name", "uid", "namespace")}
+        return {key: value for key, value in found.items() if value}
+
     def refer(self, reference: Mapping[str, Any]) -> Any:
         """A reference in the form of those of `owners()`."""
         if self._models is None:

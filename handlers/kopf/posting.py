@@ -15,13 +15,12 @@ from typing import Any, TypeAlias
 from ...client.rest import Client
 from ...controller.api.access_review import Rights
 from ...controller.events.correlator import CorrelatorOptions
-from ...controller.events.event import REFERENCE, Event, EventSource
+from ...controller.events.event import Event, EventSource
 from ...controller.events.recorder import Recorder
 from ..causes.causes import ActivityCause, current_cause
 from ..settings import OperatorSettings
 from .object_adapters import each
 
-_PATHS = {key: (key,) if key in {"apiVersion", "kind"} else ("metadata", key) for key in REFERENCE}
 _LEVELS = (
     (logging.CRITICAL, "Fatal"),
     (logging.ERROR, "Error"),
@@ -36,8 +35,7 @@ def posts_about(objs: Any, *, type: str, reason: str, message: str) -> Iterator[
     Objects are those of `object_adapters`; TypeError for other values.
     """
     for manifest in each(objs, writable=False):
-        found = {key: manifest.get(path) for key, path in _PATHS.items()}
-        post = Event({key: value for key, value in found.items() if value}, type, reason, message)
+        post = Event(manifest.reference(), type, reason, message)
         if not post.is_about_event:
             yield post
 
