@@ -314,7 +314,6 @@ def _imported(frame: FrameType, module: str) -> tuple[str, list[str]]:
 
 
 def _importer() -> FrameType:
-    """The frame of the import statement that is running."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_globals.get("__name__") == __name__ or "importlib" in frame.f_code.co_filename

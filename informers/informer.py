@@ -300,7 +300,6 @@ class Informer:
             self._wake_readers()
 
     def _await_held(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Set the timer for held deltas."""
         due = self._own_writes.next_due
         if due is not None and self._holding is None:
             self._holding = loop.call_at(due, self._tell_held, loop)

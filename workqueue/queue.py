@@ -101,7 +101,6 @@ class Queue(Generic[K]):
         self._loop.call_soon_threadsafe(lambda: self.add(key, priority=priority))
 
     def _put(self, key: K, priority: int, now: float) -> None:
-        """Add to the ledger and wake a worker."""
         if self._ledger.add(key, priority, now):
             self.metrics.adds += 1
             if self._getters:

@@ -147,7 +147,6 @@ def _uses(code: CodeType, name: str) -> bool:
 def _handled(
     spec: ResourceSpec, selector: Selector, setup: OperatorSetup, unresolved: dict[str, None], notes: dict[str, None]
 ) -> Iterator[Right]:
-    """The rights for one handler of objects."""
     patches = may_patch(spec.fn) if isinstance(spec, WatchingSpec) else not isinstance(spec, IndexingSpec)
     verbs = READING + PATCHING * patches
     why = (f"handler {spec.id}",)

@@ -66,7 +66,6 @@ class Constant:
     _authentication: Authentication = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the authentication."""
         object.__setattr__(self, "_authentication", Authentication(self.headers))
 
     async def authentication(self, *, period: float) -> Authentication:

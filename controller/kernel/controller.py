@@ -168,7 +168,6 @@ class Controller(Generic[K]):
         await self._worker.stop()
 
     async def _next(self) -> K:
-        """Wait for a key that may be attempted now."""
         while True:
             await self._until_ready()
             key = await self.queue.get()

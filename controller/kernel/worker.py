@@ -345,7 +345,6 @@ class Worker(Generic[K]):
         error: BaseException | None,
         now: float,
     ) -> None:
-        """Tell the queue, the metrics and the log of an outcome."""
         key, trigger = attempt.key, attempt.trigger
         self.metrics.ended(outcome, now - attempt.started)
         if outcome.forget:

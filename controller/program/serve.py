@@ -85,7 +85,6 @@ def _program(
     gate: ProgramGate,
     shown_at: list[Site],
 ) -> Manager:
-    """All components in their stages."""
     manager, factory = Manager(grace=options.grace), SharedInformerFactory(client)
     controllers: list[BuiltController] = []
 

@@ -190,7 +190,6 @@ class Terms:
         self._tasks.spawn(self._end_of_term(self._leadership, acting), name="end of the term")
 
     async def _follow(self, leadership: Leadership) -> None:
-        """Lead and stand by in turns, until cancelled."""
         try:
             await self._until_somebody_leads(leadership)
             while True:
