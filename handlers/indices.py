@@ -71,7 +71,6 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
         return self._stores.copy().items()
 
     def _replace(self, obj: Hashable, values: Mapping[K, V]) -> None:
-        """Replace all values of the object."""
         known = self._keys.get(obj, ())
         for key in known:
             if key not in values:
@@ -110,7 +109,6 @@ class Indices(Mapping[str, Index[Any, Any]]):
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """Make empty indices of these names."""
         self._indices: dict[str, Index[Any, Any]] = {name: Index() for name in names}
 
     def __getitem__(self, name: str) -> Index[Any, Any]:

@@ -146,13 +146,11 @@ class _Source(msgspec.Struct, eq=False):
     stanzas: frozenset[str] | None = None
 
     def part(self, key: str) -> dict[str, Any]:
-        """A stanza; empty when it is absent."""
         if self.later is not None and (self.stanzas is None or key in self.stanzas):
             self.whole()
         return self.raw.get(key) or _EMPTY
 
     def whole(self) -> dict[str, Any]:
-        """The whole content."""
         if self.later is not None:
             later, self.later = self.later, None
             for key, value in later().items():

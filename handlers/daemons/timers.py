@@ -186,7 +186,6 @@ class Timers:
             self._begin(await self._queue.get())
 
     def _begin(self, key: TimerKey) -> None:
-        """Begin the tick of a timer, if it is due."""
         timer = self._live.get(key)
         if timer is None or timer.due is None:
             self._queue.done(key)

@@ -178,7 +178,6 @@ class Decorator(Protocol):
 
     def __call__(self, fn: _FnT, /) -> _FnT:
         """Declare the function."""
-        ...
 
 
 _NUMBERS = frozenset(

@@ -48,7 +48,6 @@ class Environment:
     _baselines: dict[Resource, Baseline] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find the storages outside of objects in the settings."""
         object.__setattr__(self, "outside", tuple(outside_of(self.settings.persistence.progress_storage)))
 
     def serve(self, resources: Iterable[Resource]) -> None:

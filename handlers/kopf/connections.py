@@ -29,18 +29,28 @@ _PAIRS = {"CA": "ca", "certificate": "certificate", "private key": "private_key"
 """Certificates and keys that are given as a path or as data, with the first part of their field names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConnectionInfo:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Endpoint:
+    server: str
+    priority: int = 0
+    default_namespace: str | None = None
+    expiration: datetime | None = None
+
+    def __repr__(self) -> str:
+        """Without secrets, and without the logins in URLs."""
+        shown = ((one.name, getattr(self, one.name)) for one in fields(self) if one.repr)
+        values = (f"{name}={(redacted(value) if isinstance(value, str) else value)!r}" for name, value in shown)
+        return f"{type(self).__name__}({', '.join(values)})"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ConnectionInfo(_Endpoint):
     """One endpoint with one set of credentials (Kopf's class, field by field).
 
     Data is PEM, or base64 of PEM, as text or bytes. ValueError: a path together with data of the same certificate or key, or an
     authority together with `insecure`. A naive `expiration` is UTC. Of several the one of the highest `priority` is used.
     """
 
-    server: str
-    priority: int = 0
-    default_namespace: str | None = None
-    expiration: datetime | None = None
     ca_path: AnyPath | None = None
     ca_data: str | bytes | None = field(default=None, repr=False)
     insecure: bool | None = None
@@ -71,9 +81,6 @@ class ConnectionInfo:
                     f"Both {what} path & data are set. Need only one. Leave {name}_path or {name}_data of "
                     f"{redacted(self.server)} out."
                 )
-
-    def __repr__(self) -> str:
-        return _shown(self)
 
     def as_http_headers(self) -> dict[str, str]:
         """The headers of the login: Basic with a user and a password, else the scheme with the token, else none."""
@@ -110,25 +117,11 @@ class KubeconfigInfo(ConnectionInfo):
         return {**super().as_http_headers(), **dict(self.impersonation)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class AiohttpSession:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AiohttpSession(_Endpoint):
     """A ready `aiohttp.ClientSession` with its own login, used as it is and closed with the operator."""
 
-    server: str
     aiohttp_session: Any
-    priority: int = 0
-    default_namespace: str | None = None
-    expiration: datetime | None = None
-
-    def __repr__(self) -> str:
-        return _shown(self)
-
-
-def _shown(info: ConnectionInfo | AiohttpSession) -> str:
-    """The representation of a dataclass, without secrets and without the logins in URLs."""
-    shown = ((one.name, getattr(info, one.name)) for one in fields(info) if one.repr)
-    values = (f"{name}={(redacted(value) if isinstance(value, str) else value)!r}" for name, value in shown)
-    return f"{type(info).__name__}({', '.join(values)})"
 
 
 def as_access(info: ConnectionInfo | AiohttpSession, handler_id: str) -> Access:

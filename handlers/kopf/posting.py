@@ -138,7 +138,6 @@ class _Poster(logging.Handler):
         self._settings = settings
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Post a record, if it is ours and is to be."""
         settings = self._settings.posting
         known = vars(record)
         if known.get("settings") is not self._settings or known.get("k8s_skip") or not known.get("k8s_ref"):

@@ -71,7 +71,6 @@ class Writer:
     _writes: GuardedWrites = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare the requests."""
         resource, informers = self.cached.resource, (self.cached.informer,)
         self._writes = GuardedWrites(self.client, resource, informers, patience=self.cached.patience, log=self._log)
 

@@ -91,7 +91,6 @@ class Controllers:
     name: str = "declared controllers"
 
     def __post_init__(self) -> None:
-        """Build them."""
         cluster = self.cluster
         namespaces = None if cluster.patterns is None else exact_namespaces(cluster.patterns)
         for spec in self.specs:

@@ -93,7 +93,6 @@ class Observation:
     """Set, and replaced, at each look at the cluster: what was missing may be there."""
 
     def __post_init__(self) -> None:
-        """Ask by the operator's client."""
         self.discovery = Discovery(self.cluster.client)
 
     async def start(self) -> None:
