@@ -104,10 +104,6 @@ class Controllers:
 
     async def start(self) -> None:
         """Begin to start them, each by itself: one whose resources are not installed yet waits for them and holds up nobody."""
-        if self._starts:
-            self._tasks.spawn(self._begin(), name="start")
-
-    async def _begin(self) -> None:
         self.observation.moved = self._move
         await self._move()
         for one in self._starts:
