@@ -77,11 +77,13 @@ shape: $(STAMP) ## Check sizes, exports, docstrings and that the wheel holds the
 test: $(STAMP) ## Run the suite that needs nothing but Python (against the embedded API server, over real sockets)
 	$(BIN)/pytest tests $(PARALLEL) $(PYTEST_ARGS)
 
-aiohttp: $(STAMP) ## Run the client's tests with the lowest versions of aiohttp (from PyPI, into build/)
+# The lowest version is outside of the tested range: it is used by its sessions, and bounds less of what it decompresses.
+aiohttp: $(STAMP) ## Run the client's tests with the lowest versions of aiohttp (from PyPI, into build/), and without its inner parts
 	@for version in $(AIOHTTP_LOWEST) $(AIOHTTP_TESTED); do \
 	  test -d build/aiohttp-$$version || $(PIP_INSTALL) --no-deps --target build/aiohttp-$$version aiohttp==$$version; done
-	PYTHONPATH=build/aiohttp-$(AIOHTTP_LOWEST) $(BIN)/pytest tests/client/test_aiohttp_versions.py $(PYTEST_ARGS)
+	PYTHONPATH=build/aiohttp-$(AIOHTTP_LOWEST) $(BIN)/pytest tests/client --ignore=tests/client/test_bounds.py $(PYTEST_ARGS)
 	PYTHONPATH=build/aiohttp-$(AIOHTTP_TESTED) $(BIN)/pytest tests/client $(PYTEST_ARGS)
+	AIOHTTP_SESSIONS=1 $(BIN)/pytest tests/client $(PYTEST_ARGS)
 
 e2e: $(STAMP) ## Run the conformance suite and whole operators against a real kube-apiserver (or KUBECONFIG=... make e2e)
 	@test -n "$$KUBECONFIG" || $(BIN)/python e2e/controlplane/build.py

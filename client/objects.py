@@ -110,7 +110,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
             meta = decode_identified(raw).metadata
         except (RecursionError, msgspec.DecodeError):
             raw = mended(raw)
-            meta = decode_identified(outline(raw)).metadata
+            meta = decode_identified(outline(raw)[0]).metadata
         return cls(raw, meta.namespace, meta.name, meta.uid, meta.resource_version)
 
     @classmethod
@@ -132,7 +132,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
         try:
             found = _decode_unidentified(self.raw)
         except RecursionError:
-            found = _decode_unidentified(outline(self.raw))
+            found = _decode_unidentified(outline(self.raw)[0])
         born = found.metadata.creation_timestamp or ""
         return f"{found.api_version}/{found.kind}/{self.namespace or ''}/{self.name}@{born}"
 
@@ -141,14 +141,14 @@ class Object(msgspec.Struct, frozen=True, gc=False):
         try:
             return _decode_metadata(self.raw).metadata
         except RecursionError:
-            return _decode_metadata(outline(self.raw)).metadata
+            return _decode_metadata(outline(self.raw)[0]).metadata
 
     def stub(self) -> dict[str, Any]:
         """A body with the apiVersion, kind, name, namespace and uid alone, decoded without the rest, however deep that is."""
         try:
             found = _decode_named(self.raw)
         except RecursionError:
-            found = _decode_named(outline(self.raw))
+            found = _decode_named(outline(self.raw)[0])
         stub: dict[str, Any] = msgspec.to_builtins(found)
         return stub
 

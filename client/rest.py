@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from .config.access import Access, AccessSource, GivenAccess
-from .deep_json import shallow
+from .deep_json import outline
 from .errors import APIError, Expired, NotFound, RequestError, StreamBroken, is_outcome_unknown
 from .fence import Crossing, Fence
 from .lists import ListOptions, ListPage, decode_page
@@ -357,7 +357,7 @@ def _kind(body: bytes) -> str:
         try:
             return _decode_kind(body).kind
         except RecursionError:
-            return _decode_kind(shallow(body)[0]).kind
+            return _decode_kind(outline(body)[0]).kind
     except (msgspec.MsgspecError, RecursionError):
         return ""
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ..client.deep_json import shallow
+from ..client.deep_json import outline
 from ..client.objects import Object
 
 Transform = Callable[[Object], Object]
@@ -46,8 +46,8 @@ def drop_managed_fields(obj: Object) -> Object:
     try:
         return _without(obj)
     except RecursionError:
-        flat, depths = shallow(obj.raw)
-        return with_raw(obj, depths.restore(_without(with_raw(obj, flat)).raw))
+        flat, parts = outline(obj.raw)
+        return with_raw(obj, parts.restore(_without(with_raw(obj, flat)).raw))
 
 
 def _without(obj: Object) -> Object:

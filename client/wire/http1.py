@@ -140,8 +140,9 @@ class Connector(aiohttp.TCPConnector):
 
 
 def never_resend(session: aiohttp.ClientSession) -> None:
-    """Keep a session from sending PUT and DELETE again when a kept-alive connection breaks."""
-    session._retry_connection = False
+    """Keep a session from sending a request again when a kept-alive connection breaks; an untested version may not let it."""
+    if hasattr(session, "_retry_connection"):
+        session._retry_connection = False
 
 
 def _drop(connection: Connection) -> None:
@@ -188,9 +189,16 @@ def _too_large(largest: int) -> AnswerTooLarge:
 
 
 def completed(usual: Mapping[str, str], headers: Headers) -> Headers:
-    """The headers of a request, after the usual ones whose names are not among them."""
+    """The headers of a request, after the usual ones whose names are not among them. Raises ValueError if one would be read as two."""
     given = {name.lower() for name, _ in headers}
-    return (*((name, value) for name, value in usual.items() if name.lower() not in given), *headers)
+    complete = (
+        *((name, value) for name, value in usual.items() if name.lower() not in given),
+        # The length is that of the body, whatever the caller copied from elsewhere.
+        *(header for header in headers if header[0].lower() != "content-length"),
+    )
+    if any(_breaks(name) or _breaks(value) for name, value in complete):
+        raise ValueError("A header of a request has a line break or a null byte in it; it is not sent.")
+    return complete
 
 
 class Route:
@@ -267,11 +275,7 @@ class Route:
 
     def _head(self, headers: Headers) -> bytes:
         """The text between the target of a request and the length of its body."""
-        complete = completed(self._request.headers, headers)
-        # The length is that of the body, whatever the caller copied from elsewhere.
-        lines = [f"{name}: {value}" for name, value in complete if name.lower() != "content-length"]
-        if any(map(_breaks, lines)):
-            raise ValueError("A header of a request has a line break or a null byte in it; it is not sent.")
+        lines = (f"{name}: {value}" for name, value in completed(self._request.headers, headers))
         head = "\r\n".join(["HTTP/1.1", *lines, ""]).encode()
         if len(self._heads) >= _HEADS:
             self._heads.clear()

@@ -8,6 +8,7 @@ so do all requests where `http1` does not know the version of aiohttp.
 """
 
 import asyncio
+import io
 import sys
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,6 +36,8 @@ KEEPALIVE = 30.0
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 10
+
+_LONG = 2**20
 
 _NO_LIMIT: nullcontext[None] = nullcontext()
 
@@ -101,13 +104,10 @@ class _Security(TypedDict, total=False):
 
 
 async def _has_connection(*_: Any) -> None:
-    """Tell the request of this task that it has got its connection; keep the library from sending a write a second time."""
+    """Tell the request of this task that it has got its connection."""
     sent = http1.sending.get()
-    if sent is None:
-        return
-    if sent.maybe and not sent.is_read:
-        raise aiohttp.ServerDisconnectedError
-    sent.begin(None)
+    if sent is not None:
+        sent.begin(None)
 
 
 def _tracing() -> aiohttp.TraceConfig:
@@ -116,6 +116,24 @@ def _tracing() -> aiohttp.TraceConfig:
     tracing.on_connection_create_end.append(_has_connection)
     tracing.on_connection_reuseconn.append(_has_connection)
     return tracing
+
+
+class _Unrepeated(aiohttp.ClientError):
+    """A connection broke. The library would send the request again, had it the error itself."""
+
+    def __init__(self, error: aiohttp.ClientError) -> None:
+        super().__init__()
+        self.error = error
+
+
+async def _never_resend(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """What `http1.never_resend` does, with the public means of the library. Whether a request is repeated is decided above this module."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if isinstance(error, aiohttp.ClientConnectorError):
+            raise  # it was not sent, and the library gives up by itself
+        raise _Unrepeated(error) from error
 
 
 class Transport:
@@ -237,10 +255,10 @@ class Transport:
             if request.method != "GET" or answer.status not in REDIRECTS:
                 return answer
         response = await self._begin(request, access, authentication, sent)
-        # At the end, or when it fails, the library gives the connection back by itself.
+        # At the end the library gives the connection back by itself.
         try:
             body, is_whole = await read_body(response.content, response.status, response.headers, self._largest)
-        except AnswerTooLarge:
+        except BaseException:
             response.close()
             raise
         if not is_whole:
@@ -280,7 +298,10 @@ class Transport:
         """The response, as far as its headers. Redirects of a read are followed, but to no other origin."""
         url = URL(access.server + request.path, encoded=True)
         for _ in range(MAX_REDIRECTS):
-            response = await self._begin_at(url, request, access, grant, sent)
+            try:
+                response = await self._begin_at(url, request, access, grant, sent)
+            except _Unrepeated as error:
+                raise error.error from None
             onward = _onward(url, request, response)
             if onward is None:
                 return response
@@ -293,16 +314,15 @@ class Transport:
     ) -> Awaitable[aiohttp.ClientResponse]:
         session = access.session or self._session(request.channel)
         http1.sending.set(sent)
-        # Whether a write may be repeated is decided above this module.
-        if self._is_fast:
-            http1.never_resend(session)
+        http1.never_resend(session)
         headers = completed(self._usual(access), (*request.headers.items(), *grant.headers))
         security: _Security = {} if access.session is not None else self._security(url, access, grant)
         return session.request(
             request.method,
             url,
             headers=headers,
-            data=request.body,
+            # The library warns of long bytes: it would send them in one piece.
+            data=request.body if request.body is None or len(request.body) <= _LONG else io.BytesIO(request.body),
             # Neither a write nor credentials go to another server.
             allow_redirects=False,
             timeout=self._limits(request),
@@ -336,6 +356,7 @@ class Transport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=READ_BUFFER,
                 trace_configs=[] if self._is_fast else [_tracing()],
+                middlewares=() if self._is_fast else (_never_resend,),
             )
         return session
 

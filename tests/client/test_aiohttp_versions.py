@@ -22,12 +22,16 @@ from .wireserver import PODS, QUICK, Seen, Wire, pod, replies, serving, talking
 ROOT = Path(__file__).parents[2]
 
 
+_is_used = http1.is_used
+
+
 @pytest.fixture
 def untested(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(aiohttp, "__version__", "4.0.0")
-    http1.is_used.cache_clear()
+    monkeypatch.setattr(http1, "is_used", _is_used)
+    _is_used.cache_clear()
     yield
-    http1.is_used.cache_clear()
+    _is_used.cache_clear()
 
 
 @pytest.mark.parametrize(

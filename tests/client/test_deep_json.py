@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ctl.client import deep_json, lists, watch
 from ctl.client.deep_json import LEVELS, shallow
 from ctl.client.errors import Conflict, RequestError
 from ctl.client.lists import decode_page
@@ -151,6 +152,33 @@ def test_managed_fields_are_taken_off_what_is_deep() -> None:
     assert b"fieldsV1" not in kept
     assert kept.endswith(deep(5000)[-1000:])
     assert Object.from_raw(kept).metadata().labels == {"tricky": ""}
+
+
+async def test_a_deep_event_is_cut_once_for_all_that_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut: list[int] = []
+
+    def counting(data: bytes) -> Any:
+        cut.append(len(data))
+        return shallow(data)
+
+    for module in (deep_json, watch, lists):
+        monkeypatch.setattr(module, "shallow", counting)
+    raw = deep(5000).replace(b'"labels"', b'"managedFields": [{"fieldsV1": {}}], "labels"')
+    [event] = await anext(WatchStream(Given(b'{"type":"MODIFIED","object":' + raw + b"}\n"), "pods"))
+    for obj in (event.object, decode_page(page(raw, deep(1)), "GET x").items[0]):
+        slim = drop_managed_fields(obj)
+        assert b"fieldsV1" not in slim.raw
+        assert slim.raw.endswith(deep(5000)[-50_000:])
+        assert slim.metadata().labels == {"tricky": ""}
+        assert slim.stub()["kind"] == "Pod"
+    assert len(cut) == 2, "once for the event and once for the page"
+
+
+def test_few_outlines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_json, "REMEMBERED", 1_000_000)
+    for number in range(20):
+        assert Object.from_raw(deep(5000, f"{number}" * 50_000)).metadata().name == "deep"
+    assert sum(len(raw) + len(flat) for raw, (flat, _) in deep_json._outlines.items()) <= 1_000_000
 
 
 def test_each_version_of_a_deep_object_is_cut_once_however_often_it_is_looked_at() -> None:

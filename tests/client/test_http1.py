@@ -40,6 +40,7 @@ async def answer(seen: Seen, wire: Wire) -> None:
         await wire.reply(200, pod() if "/pods/" in seen.path else {**pod(), "kind": "PodList", "items": []})
 
 
+@pytest.mark.fast_path("it is compared with the library's sessions here")
 @pytest.mark.parametrize(
     "change",
     [
@@ -176,6 +177,7 @@ async def test_headers_that_end_in_the_middle_are_no_part_of_the_message() -> No
             await client.get(PODS, "a", "ns")
 
 
+@pytest.mark.fast_path("what a server has sent over an idle connection is seen by inner parts of the library only")
 @pytest.mark.parametrize("settings", [QUICK, TRUSTING], ids=["ours", "the library's"])
 async def test_what_a_server_says_without_being_asked_is_the_answer_to_nothing(
     settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
@@ -233,6 +235,7 @@ async def test_an_answer_longer_than_a_buffer_comes_whole() -> None:
             assert (await client.patch(PODS, "a", "ns", {"x": "y" * 3_000_000})).body() == body
 
 
+@pytest.mark.fast_path("there is no such text")
 async def test_the_text_of_headers_is_not_kept_for_ever() -> None:
     """Each renewed token makes another."""
     seen: list[str] = []

@@ -203,6 +203,7 @@ async def relay(port: int) -> AsyncIterator[tuple[int, asyncio.Event, asyncio.Ev
         listener.close()
 
 
+@pytest.mark.fast_path("the library's sessions wait for the server's goodbye, up to 30 s")
 @pytest.mark.parametrize(
     "ending",
     [
