@@ -16,9 +16,9 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .declaration.targets import SelectorMapping
+from .storage.baseline import SMALLEST_LIMIT
 from .storage.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from .storage.progress import ProgressStorage, SmartProgressStorage
-from .storage.sizes import SMALLEST_LIMIT
 
 
 def _read_number(setting: str, kind: Any, value: Any) -> Any:

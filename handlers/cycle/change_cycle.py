@@ -12,7 +12,7 @@ from ...client.objects import Object
 from ...client.wire.request import plain
 from ...runtime import clock
 from ...runtime.log_context import LogContext, log_context
-from ..causes.causes import ChangingCause, FinalizerStep, Reason, decide_finalizer, detect_reason
+from ..causes.causes import ChangingCause, Reason
 from ..causes.diffs import diff
 from ..causes.fields import remove
 from ..causes.patch import Patch, compose
@@ -29,7 +29,7 @@ from ..storage.baseline import ObjectState, Recalled
 from ..storage.secrets import Shown, is_secret
 from .persistence import CyclePersistence, purge
 from .round import Round
-from .rule import Cycle, CyclePhase, Ending
+from .rule import QUIET_ENDING, Cycle, CyclePhase, Ending, reason_of
 
 AT_ONCE = 0.0
 
@@ -141,12 +141,13 @@ class ChangeCycle:
         if self.memory.known.copied:
             self._persistence.baseline.disown(body, self.patch, list(env.registry.of(self.place.resource).changing_ids))
         changed = diff(old, new)
-        reason, initial = detect_reason(
-            finalizer=persistence.finalizer in (metadata.get("finalizers") or ()) and not self.memory.released,
-            deleting=deleting,
-            old=old,
-            diff=changed,
-            initial=self.memory.initial and not self.memory.handled_once,
+        is_initial = self.memory.initial and not self.memory.handled_once
+        reason = reason_of(
+            is_ending=deleting,
+            is_held=persistence.finalizer in (metadata.get("finalizers") or ()) and not self.memory.released,
+            base=old,
+            is_changed=bool(changed),
+            is_initial=is_initial,
         )
         shown_old, shown_new = self._reveal(metadata.get("uid") or "")
         cause = ChangingCause(
@@ -157,7 +158,8 @@ class ChangeCycle:
             patch=self.patch,
             body=body,
             size=len(obj.raw),
-            initial=initial,
+            initial=is_initial
+            and reason is not Reason.CREATE,  # an object without a base is new wherever it was first seen
             reason=reason,
             old=shown_old,
             new=shown_new,
@@ -190,10 +192,9 @@ class ChangeCycle:
         present = finalizer in (self._metadata.get("finalizers") or ())
         exited = self.daemons.exited if self.daemons is not None else frozenset[HandlerId]()
         needed = self.env.requires_finalizer(cause, exited, present=present)
-        step = decide_finalizer(needed=needed, present=present, deleting=False)
-        if step is FinalizerStep.ADD:
+        if needed and not present:
             return await self._persistence.writer(cause.logger).add_finalizer(obj, finalizer)
-        if step is FinalizerStep.DROP and not self._has_busy_daemons:
+        if present and not needed and not self._has_busy_daemons:
             cause.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
             return await self._persistence.writer(cause.logger).remove_finalizer(obj, finalizer)
         return obj
@@ -226,15 +227,15 @@ class ChangeCycle:
         """Nothing is to be handled now; clean up after a cycle whose change was taken back before it was finished."""
         cause.logger.debug(QUIET[cause.reason])
         persistence, known, later = self._persistence, self.memory.known, None
-        is_free = cause.reason is Reason.FREE
-        left = Progression(cause.reason) if is_free else persistence.left_behind(cause)
-        cycle = Cycle(left, self._old, self._new, dict(self.memory.shown))
-        ending = cycle.end(self._new)
-        base, self.memory.shown = ending.base, cycle.shown or NOTHING
-        if is_free:
+        ending, base = QUIET_ENDING, None
+        if cause.reason is Reason.FREE:
             compose(self.patch, persistence.left_on(obj, cause))
         else:
-            purge(left, cause.body, self.patch, persistence.storage)
+            if self.memory.shown or persistence.may_be_left(cause):
+                cycle = Cycle(persistence.load(cause), self._old, self._new, dict(self.memory.shown))
+                ending = cycle.end(self._new)
+                base, self.memory.shown = ending.base, cycle.shown or NOTHING
+                purge(cycle.progression, cause.body, self.patch, persistence.storage)
             if base is None and self._recalled.misplaced:
                 later = known.until_restored(asyncio.get_running_loop().time()) or None
                 base = self._new if later is None else None

@@ -74,11 +74,9 @@ class CyclePersistence:
             owned = tuple(known for known in owned if known not in whole.in_work_beside(memory))
         return Progression.load(cause.reason, owned, selected, fetch, clock.now())
 
-    def left_behind(self, cause: ChangingCause) -> Progression:
-        """The records of an unfinished cycle. Each event that changes nothing asks for them: mostly there are none."""
-        if not (self.memory.progress or cause.patch or self.storage.may_hold(cause.body)):
-            return Progression(cause.reason)
-        return self.load(cause)
+    def may_be_left(self, cause: ChangingCause) -> bool:
+        """Whether there may be records of an unfinished cycle. Each event that changes nothing asks for them: mostly there are none."""
+        return bool(self.memory.progress or cause.patch) or self.storage.may_hold(cause.body)
 
     def left_on(self, obj: Object, cause: ChangingCause) -> Patch:
         """What removes the records from an object that others keep when we let it go; nothing for one that vanishes."""

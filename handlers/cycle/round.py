@@ -293,6 +293,7 @@ class Round:
             self.compact = persistence.put_base(body, patch, base, len(self.base.raw))
         if patch or persistence.is_unwritten(body):
             persistence.storage.touch(body=body, patch=patch, value=None)
+            del body  # a large object is not to be decoded twice at once
             # The handlers have ended: a process that is told to stop now would leave them to be called again by the next one.
             answer = await see_through(self._write(patch))
         else:

@@ -32,7 +32,7 @@ change that follows. The cycle is over when every handler is finished. `STEPS` s
     FREE                    none                         removed         stays
     ======================  ===========================  ==============  =====================
 
-The base moves to the first state that a handler saw and has not been told away from; if there is none, to the state that is there now. A
+The base moves to the first state that a handler saw and has not been told away from; if there is none, to the state that the cycle told. A
 handler has been told away from a state by a cycle that it finished later, and by a change that touches every field in which the state
 differs from what is there now. So the next cycle tells all handlers what some of them have missed, and no state that nobody saw becomes
 the base. Of a state that a handler of another process saw only the digest is known. It comes before all others: as a base it differs from
@@ -53,6 +53,19 @@ from ..causes.diffs import diff
 from ..causes.views import BodyEssence
 from ..execution.progression import Progression
 from ..storage.baseline import ObjectState
+
+
+def reason_of(
+    *, is_ending: bool, is_held: bool, base: BodyEssence | None, is_changed: bool, is_initial: bool
+) -> Reason:
+    """Why handlers are called: the first table above. `is_held`: our finalizer keeps the object; `is_initial`: not seen before."""
+    if is_ending:
+        return Reason.DELETE if is_held else Reason.FREE
+    if base is None:
+        return Reason.CREATE
+    if is_changed:
+        return Reason.UPDATE
+    return Reason.RESUME if is_initial else Reason.NOOP
 
 
 class Records(Enum):
@@ -81,7 +94,6 @@ class Step(msgspec.Struct, frozen=True):
 _PENDING: Final = Step(Records.WRITTEN)
 _OVER: Final = Step(Records.REMOVED, moves_base=True)
 _CHANGE: Final = {CyclePhase.PENDING: _PENDING, CyclePhase.HELD: _OVER, CyclePhase.OVER: _OVER}
-_QUIET: Final = {CyclePhase.HELD: Step(Records.REMOVED), CyclePhase.OVER: Step(Records.REMOVED)}
 
 STEPS: Final[Mapping[Reason, Mapping[CyclePhase, Step]]] = {
     Reason.CREATE: _CHANGE,
@@ -89,9 +101,8 @@ STEPS: Final[Mapping[Reason, Mapping[CyclePhase, Step]]] = {
     Reason.RESUME: _CHANGE,
     Reason.NOOP: {CyclePhase.HELD: _OVER, CyclePhase.OVER: _OVER},
     Reason.DELETE: {CyclePhase.PENDING: _PENDING, CyclePhase.HELD: _PENDING, CyclePhase.OVER: Step(Records.LEFT)},
-    Reason.FREE: _QUIET,
 }
-"""The second table above: what is written for which reason, and when."""
+"""The second table above: what is written for which reason, and when. (For FREE there is no cycle.)"""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -105,6 +116,10 @@ class Ending(msgspec.Struct, frozen=True):
     records: Records
     base: ObjectState | bytes | None
     shown: Mapping[str, BodyEssence]
+
+
+QUIET_ENDING: Final = Ending(CyclePhase.OVER, Records.REMOVED, None, {})
+"""That of a quiet attempt of which no record is left and of which nobody saw another state."""
 
 
 @dataclass(slots=True)
@@ -188,8 +203,14 @@ class Cycle:
         elif left:
             first = next(iter(left))
             base = ObjectState(left.pop(first), first)
+        elif self.reason is Reason.NOOP:
+            return Ending(phase, step.records, None, {})
+        elif not seen or now is self.told:
+            return Ending(phase, step.records, self.told, {})
         else:
-            return Ending(phase, step.records, None if self.reason is Reason.NOOP else now if seen else self.told, {})
+            base = self.told
+        if now.digest in seen:
+            self.shown.setdefault(now.digest, now.essence)
         return Ending(phase, step.records, base, {**left, **self._present(now, base)})
 
     def _present(self, now: ObjectState, base: ObjectState | bytes) -> dict[str, BodyEssence]:

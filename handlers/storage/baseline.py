@@ -8,7 +8,7 @@ somebody removed, or that came with annotations copied from another object, is n
 import hashlib
 import json
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +21,16 @@ from ..causes.patch import Patch, compose
 from ..causes.views import Body, BodyEssence
 from .diffbase import DiffBaseStorage, MultiDiffBaseStorage, StatusDiffBaseStorage
 from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
-from .progress import MultiProgressStorage, ProgressStorage, StatusProgressStorage
+from .progress import MultiProgressStorage, ProgressStorage, StatusProgressStorage, discard
 from .secrets import Values, seal
-from .sizes import Room, withdraw
+
+# The limits of kube-apiserver (annotations) and of etcd's default configuration (objects), in bytes: beyond them the server refuses.
+ANNOTATIONS_LIMIT = 256 * 1024
+"""All annotations of an object together, names and values."""
+OBJECT_LIMIT = 1536 * 1024 - 64 * 1024
+"""A whole object, with some room left for what the server itself notes in it."""
+SMALLEST_LIMIT = 512
+"""The smallest limit for one annotation under which at least a digest and a short record can be kept."""
 
 DIGEST_KEY = "last-handled-digest"
 """The name of our annotation, with the prefix of the storage of diff-bases before it."""
@@ -117,6 +124,30 @@ class Known(msgspec.Struct, eq=False, gc=False):
         if self.state is None or self.digest != digest:
             return None
         return _decode(zlib.decompress(self.state))
+
+
+class Room(msgspec.Struct):
+    """How much may be remembered on one object: `size` is that of the object now, `largest` limits each annotation."""
+
+    size: int
+    largest: int | None = None
+
+    def has(self, body: Mapping[str, Any], patch: Mapping[str, Any], more: Mapping[str, Any]) -> bool:
+        """Whether an object takes a patch and what is to be remembered besides, `more`, without growing too large."""
+        present = annotations_of(body)
+        wanted = annotations_of(more)
+        taken = 0
+        for name, text in {**present, **annotations_of(patch), **wanted}.items():
+            if text is not None:
+                taken += _size(name) + _size(text)
+        if taken > ANNOTATIONS_LIMIT:
+            return False
+        if self.largest is not None and any(text and _size(text) > self.largest for text in wanted.values()):
+            return False
+        grown = _leaves_size(more)
+        for name in wanted:
+            grown -= _stored_size(present.get(name))
+        return self.size + grown <= OBJECT_LIMIT
 
 
 class Recalled(msgspec.Struct):
@@ -292,15 +323,18 @@ class Baseline:
         """Which annotations with these names are no part of an object's essence: records, baselines, and what is like them."""
         wanted = tuple(names)
         known = self._owned.get(wanted)
-        return self._find_own(Body(obj.body()), wanted) if known is None else known
+        return self._find_own(obj, wanted) if known is None else known
 
-    def _find_own(self, body: Body, names: tuple[str, ...]) -> set[str]:
-        raw = dict(body)
+    def _find_own(self, obj: Object, names: tuple[str, ...]) -> set[str]:
+        raw = obj.stub()
+        # Storages of ours look at nothing else of an object, but for what tells a ReplicaSet from its Deployment.
+        is_stub = self._is_stock and raw.get("kind") != "ReplicaSet"
+        if not is_stub:
+            raw = obj.body()
         raw["metadata"] = {**raw.get("metadata", {}), "annotations": dict.fromkeys(names, "")}
         kept = (self.essence(Body(raw)).get("metadata") or {}).get("annotations") or {}
         found = {name for name in names if name not in kept}
-        # Storages of ours look at nothing else of an object, but for what tells a ReplicaSet from its Deployment.
-        if self._is_stock and body.get("kind") != "ReplicaSet":
+        if is_stub:
             if len(self._owned) >= _MOST_NAMES:
                 self._owned.clear()
             self._owned[names] = found
@@ -363,3 +397,32 @@ def _prefix(storage: DiffBaseStorage) -> str | None:
     if isinstance(storage, MultiDiffBaseStorage):
         return next((found for inner in storage.storages if (found := _prefix(inner))), None)
     return storage.prefix if isinstance(storage, KeyForming) else None
+
+
+def withdraw(remembered: Mapping[str, Any], body: Mapping[str, Any], patch: Patch) -> None:
+    """Let a patch not set what `remembered` (another patch) would set, and delete it where the object has it."""
+    for path in _leaves(remembered):
+        discard(path, body, patch)
+
+
+def _leaves(patch: Mapping[str, Any], path: FieldPath = ()) -> list[FieldPath]:
+    found: list[FieldPath] = []
+    for key, value in patch.items():
+        found += _leaves(value, (*path, key)) if isinstance(value, (dict, Mapping)) else [(*path, key)]
+    return found
+
+
+def _leaves_size(patch: Mapping[str, Any]) -> int:
+    size = 0
+    for key, value in patch.items():
+        size += len(key) + (_leaves_size(value) if isinstance(value, (dict, Mapping)) else _stored_size(value))
+    return size
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _stored_size(value: Any) -> int:
+    """As etcd has it: JSON in a string of JSON."""
+    return _size(value) + value.count('"') + value.count("\\") if isinstance(value, str) else 8

@@ -5,14 +5,14 @@ Formats and keys are Kopf's to the byte: an object that was handled by Kopf is k
 
 import json
 from abc import ABCMeta, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ...client.patches import copy
 from ..causes.fields import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
 from ..causes.patch import Patch
 from ..causes.views import Body, BodyEssence
-from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
+from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, annotations_of, decoded
 
 _SYSTEM = frozenset({"apiVersion", "kind", "metadata", "status"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -98,21 +98,40 @@ class AnnotationsDiffBaseStorage(KeyForming, DiffBaseStorage):
         for key in self.usable_keys(self.key, body=body):
             text = annotations.get(key)
             if text is not None:
-                essence = _decoded(text, body, f"the annotation {key!r}")
+                essence = decoded(text, body, f"the annotation {key!r}")
                 if essence is not None:
                     return essence
         return None
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         """Put the annotation into the patch, whatever the object has now."""
-        text = _encoded(essence) + "\n"
+        text = _ENCODER.encode(essence) + "\n"
         for key in self.usable_keys(self.key, body=body):
             ensure(patch, ("metadata", "annotations", key), text)
         self.store_marker(prefix=self.prefix, body=body, patch=patch)
 
 
+class NamedField:
+    """A field of an object in which a storage keeps something: set as users write fields, with `{name}` for the storage's name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = f"_{name}"
+
+    def __get__(self, storage: Any, owner: type | None = None) -> FieldPath:
+        found: FieldPath = getattr(storage, self._attribute)
+        return found
+
+    def __set__(self, storage: Any, field: FieldSpec) -> None:
+        path = parse_field(field.replace("{name}", storage._name) if isinstance(field, str) else field)
+        if not path:
+            raise ValueError("A storage needs a field of its own, such as 'status.my-operator'; got none.")
+        setattr(storage, self._attribute, path)
+
+
 class StatusDiffBaseStorage(DiffBaseStorage):
     """Keeps the essence in a field, of the status usually, as a string of JSON. The resource's schema must allow it."""
+
+    field = NamedField()
 
     def __init__(
         self,
@@ -124,16 +143,7 @@ class StatusDiffBaseStorage(DiffBaseStorage):
         """Take the field, in which `{name}` stands for the name of the operator."""
         super().__init__(ignored_fields=ignored_fields)
         self._name = name
-        self._field = named_field(field, name)
-
-    @property
-    def field(self) -> FieldPath:
-        """Where the essence is; can be set as users write fields."""
-        return self._field
-
-    @field.setter
-    def field(self, field: FieldSpec) -> None:
-        self._field = named_field(field, self._name)
+        self.field = field
 
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         """As everywhere, without the essence itself."""
@@ -144,11 +154,11 @@ class StatusDiffBaseStorage(DiffBaseStorage):
     def fetch(self, *, body: Body) -> BodyEssence | None:
         """The essence in the field. Raises StoredStateError when that is no JSON object."""
         stored = resolve(body, self.field)
-        return None if stored is None else _decoded(stored, body, f"the field {'.'.join(self.field)!r}")
+        return None if stored is None else decoded(stored, body, f"the field {'.'.join(self.field)!r}")
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         """Put the field into the patch, whatever the object has now."""
-        ensure(patch, self.field, _encoded(essence))
+        ensure(patch, self.field, _ENCODER.encode(essence))
 
 
 class MultiDiffBaseStorage(DiffBaseStorage):
@@ -178,28 +188,6 @@ class MultiDiffBaseStorage(DiffBaseStorage):
         """Remember the essence in all storages."""
         for storage in self.storages:
             storage.store(body=body, patch=patch, essence=essence)
-
-
-def named_field(field: FieldSpec, name: str) -> FieldPath:
-    """A field as users write it, with `{name}` in it replaced. Raises ValueError for an empty one."""
-    path = parse_field(field.replace("{name}", name) if isinstance(field, str) else field)
-    if not path:
-        raise ValueError("A storage needs a field of its own, such as 'status.my-operator'; got none.")
-    return path
-
-
-def _encoded(essence: Mapping[str, Any]) -> str:
-    return _ENCODER.encode(essence)
-
-
-def _decoded(text: Any, body: Body, place: str) -> BodyEssence | None:
-    try:
-        essence = json.loads(text)
-    except (TypeError, ValueError) as exc:
-        raise StoredStateError(body, place, f"it is no JSON: {exc}") from exc
-    if essence is not None and not isinstance(essence, dict):
-        raise StoredStateError(body, place, "it is no JSON object", essence)
-    return essence
 
 
 def _listed(fields: Iterable[FieldSpec] | None) -> Iterable[FieldSpec]:

@@ -6,6 +6,7 @@ byte, for all names that the API accepts. Where it accepts neither (Kopf's own p
 
 import base64
 import hashlib
+import json
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -40,6 +41,17 @@ class StoredStateError(ValueError):
             f"Expected {place} of {body.get('kind') or 'the object'} {where} to hold what a Kopf-compatible operator "
             f"wrote; {finding}. Repair it, or remove it: then the object is handled as if it had never been stored."
         )
+
+
+def decoded(text: Any, body: Body, place: str) -> dict[str, Any] | None:
+    """The JSON object, or null, that is stored in a place. Raises StoredStateError for anything else."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError) as exc:
+        raise StoredStateError(body, place, f"it is no JSON: {exc}") from exc
+    if found is not None and not isinstance(found, dict):
+        raise StoredStateError(body, place, "it is no JSON object", found)
+    return found
 
 
 _NONE: Mapping[str, Any] = {}

@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 from ..causes.fields import FieldPath, FieldSpec, ensure, remove, resolve
 from ..causes.patch import Patch
 from ..causes.views import Body, BodyEssence
-from .diffbase import named_field
-from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, StoredStateError, annotations_of
+from .diffbase import NamedField
+from .naming import DEFAULT_PREFIX, KeyForming, KeyMarking, StanzaCleaning, annotations_of, decoded
 
 _ABSENT = object()
 
@@ -99,9 +99,9 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
         for name in self.usable_keys(key, body=body):
             text = annotations.get(name)
             if text is not None:
-                record = _decoded(text, body, name)
+                record = decoded(text, body, f"the annotation {name!r}")
                 if record is not None:
-                    return record
+                    return record  # type: ignore[return-value]
         return None
 
     def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
@@ -117,7 +117,7 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
         if not (patch.get("metadata") or annotations_of(body)):
             return
         for name in self.usable_keys(key, body=body):
-            _discard(("metadata", "annotations", name), body, patch)
+            discard(("metadata", "annotations", name), body, patch)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         """Set the annotation made for it, or remove it."""
@@ -125,7 +125,7 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
         for name in self.usable_keys(self.touch_key, body=body):
             present = annotations.get(name)
             if value is None:
-                _discard(("metadata", "annotations", name), body, patch)
+                discard(("metadata", "annotations", name), body, patch)
             elif present != value:
                 patch.metadata.annotations[name] = value
             if present != value:
@@ -151,6 +151,9 @@ class AnnotationsProgressStorage(KeyForming, KeyMarking, ProgressStorage):
 class StatusProgressStorage(ProgressStorage):
     """Keeps the records in a field, of the status usually, as a mapping by id. The resource's schema must allow it."""
 
+    field = NamedField()
+    touch_field = NamedField()
+
     def __init__(
         self,
         *,
@@ -161,26 +164,8 @@ class StatusProgressStorage(ProgressStorage):
         """Take the fields, in which `{name}` stands for the name of the operator."""
         super().__init__()
         self._name = name
-        self._field = named_field(field, name)
-        self._touch_field = named_field(touch_field, name)
-
-    @property
-    def field(self) -> FieldPath:
-        """Where the records are; can be set as users write fields."""
-        return self._field
-
-    @field.setter
-    def field(self, field: FieldSpec) -> None:
-        self._field = named_field(field, self._name)
-
-    @property
-    def touch_field(self) -> FieldPath:
-        """What is changed for a touch; can be set as users write fields."""
-        return self._touch_field
-
-    @touch_field.setter
-    def touch_field(self, field: FieldSpec) -> None:
-        self._touch_field = named_field(field, self._name)
+        self.field = field
+        self.touch_field = touch_field
 
     def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
         """The record in the field; what is no mapping is not a record."""
@@ -195,12 +180,12 @@ class StatusProgressStorage(ProgressStorage):
 
     def purge(self, *, key: str, body: Body, patch: Patch) -> None:
         """Remove the record from the field."""
-        _discard((*self.field, key), body, patch)
+        discard((*self.field, key), body, patch)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         """Set the field made for it, or remove it."""
         if value is None:
-            _discard(self.touch_field, body, patch)
+            discard(self.touch_field, body, patch)
         elif resolve(body, self.touch_field) != value:
             ensure(patch, self.touch_field, value)
 
@@ -299,17 +284,7 @@ class SmartProgressStorage(MultiProgressStorage):
         )
 
 
-def _decoded(text: Any, body: Body, name: str) -> ProgressRecord | None:
-    try:
-        record = json.loads(text)
-    except (TypeError, ValueError) as exc:
-        raise StoredStateError(body, f"the annotation {name!r}", f"it is no JSON: {exc}") from exc
-    if record is not None and not isinstance(record, dict):
-        raise StoredStateError(body, f"the annotation {name!r}", "it is no JSON object", record)
-    return record  # type: ignore[return-value]
-
-
-def _discard(path: FieldPath, body: Body, patch: Patch) -> None:
+def discard(path: FieldPath, body: Mapping[str, Any], patch: Patch) -> None:
     """Delete a value where the object has it, and drop what the patch would have set."""
     if resolve(body, path, _ABSENT) is not _ABSENT:
         ensure(patch, path, None)

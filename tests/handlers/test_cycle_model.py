@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ctl.handlers.causes.causes import Reason
-from ctl.handlers.cycle.rule import Cycle, CyclePhase, Ending, Records
+from ctl.handlers.cycle.rule import Cycle, CyclePhase, Ending, Records, reason_of
 from ctl.handlers.execution.outcomes import Outcome
 from ctl.handlers.execution.progression import Progress, Progression
 from ctl.handlers.storage.baseline import ObjectState
@@ -145,7 +145,7 @@ class Interpreter:
 
     def owed(self, now: State) -> list[State]:
         """The states that some handler has still to be told away from, as far as the process knows them, the first first."""
-        stands = self._stands()
+        stands = self.states_seen()
         changed = None if self.old is None else _names(self.old, now)
         found = []
         for state in self.known:
@@ -157,12 +157,9 @@ class Interpreter:
     def lost(self, now: State) -> list[State]:
         """Those that it does not know."""
         own = (*self.known, now, self.old) if self.reason == "update" else (*self.known, now)
-        return [state for state in self._stands() if state not in own]
+        return [state for state in self.states_seen() if state not in own]
 
-    def is_known_to_somebody(self) -> bool:
-        return bool(self._stands())
-
-    def _stands(self) -> list[State]:
+    def states_seen(self) -> list[State]:
         return [state for record in self.records.values() for state in record.saw]
 
 
@@ -196,12 +193,9 @@ class Ruled:
         told = ObjectState(essence(now))
         known = self.base
         base = ({} if known.hex() != told.digest else told.essence) if isinstance(known, bytes) else known
-        if base is None:
-            reason, self.initial = Reason.CREATE, False
-        elif base == told.essence:
-            reason = Reason.RESUME if self.initial else Reason.NOOP
-        else:
-            reason = Reason.UPDATE
+        changed = base != told.essence
+        reason = reason_of(is_ending=False, is_held=True, base=base, is_changed=changed, is_initial=self.initial)
+        self.initial &= reason is not Reason.CREATE
         old = tuple(sorted(base["spec"].items())) if base else None
         word = reason.value if reason is not Reason.NOOP else "noop"
         taking = [one for one in handlers if one.is_selected(word, old, now, initial=self.initial)]
@@ -368,20 +362,20 @@ class History:
         if plain.reason == "noop":
             assert given is None
             return plain.base
-        base = now if plain.is_known_to_somebody() else told
         assert isinstance(given, ObjectState)
-        assert given.essence == essence(base)
-        return base
+        assert given.essence == essence(told)
+        return told
 
     def _owed(self, told: State, now: State) -> list[State]:
         """Note what is to be told later: away from what is owed, from what all were told, and, should the object go back, from what is now."""
         plain = self.plain
         owed, lost = plain.owed(now), plain.lost(now)
-        if not owed and not lost:
+        somebody_saw = plain.states_seen()
+        if not owed and not lost and (plain.reason == "noop" or not somebody_saw):
             return []
-        if told not in plain.known:
-            plain.known.append(told)
-        base = None if lost else owed[0]
+        added = [now, told] if now in somebody_saw else [told]
+        plain.known += [state for state in dict.fromkeys(added) if state not in plain.known]
+        base = None if lost else owed[0] if owed else told
         present = [state for state in (now, told) if state in plain.known and state != base]
         return list(dict.fromkeys([*owed[0 if lost else 1 :], *present]))
 
@@ -418,6 +412,42 @@ def declared(chance: random.Random) -> list[Handler]:
         Handler("parent", everything, None, ("parent/x", "parent/y")),
     ]
     return chance.sample(kinds, chance.randrange(1, len(kinds) + 1))
+
+
+@pytest.mark.parametrize(
+    ("is_ending", "is_held", "base", "is_changed", "is_initial", "reason"),
+    [
+        (True, True, {}, True, False, Reason.DELETE),
+        (True, True, None, False, True, Reason.DELETE),
+        (True, False, {}, True, False, Reason.FREE),
+        (True, False, None, False, True, Reason.FREE),
+        (False, True, None, False, True, Reason.CREATE),
+        (False, False, None, True, False, Reason.CREATE),
+        (False, True, {}, True, True, Reason.UPDATE),
+        (False, True, {}, False, True, Reason.RESUME),
+        (False, True, {}, False, False, Reason.NOOP),
+    ],
+)
+def test_reasons(
+    is_ending: bool, is_held: bool, base: dict[str, Any] | None, is_changed: bool, is_initial: bool, reason: Reason
+) -> None:
+    found = reason_of(is_ending=is_ending, is_held=is_held, base=base, is_changed=is_changed, is_initial=is_initial)
+    assert found is reason
+
+
+def test_a_waiting_handler_is_told_of_a_state_to_which_the_object_returns_while_the_cycle_ends() -> None:
+    """One handler has seen a change and one waits; a cycle without the latter ends while the object takes the change again."""
+    base, told, now = (ObjectState(essence(state)) for state in ((("a", 2), ("b", 2)), (("a", 2),), (("a", 0),)))
+    records = {
+        "sees": Progress(moment(0), purpose=Reason.UPDATE, success=True, seen=now.digest),
+        "waits": Progress(moment(0), purpose=Reason.UPDATE, delayed=moment(9)),
+    }
+    progression = Progression.load(Reason.UPDATE, records, ["sees"], records.get, moment(1))
+    cycle = Cycle(progression, base.essence, told, {now.digest: now.essence})
+    assert cycle.begin({"sees"}, moment(1))
+    ending = cycle.end(ObjectState(now.essence))
+    assert ending.base is told
+    assert list(ending.shown) == [now.digest]
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))

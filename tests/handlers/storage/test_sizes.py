@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ctl.handlers.causes.patch import Patch
-from ctl.handlers.storage.sizes import ANNOTATIONS_LIMIT, OBJECT_LIMIT, Room, withdraw
+from ctl.handlers.storage.baseline import ANNOTATIONS_LIMIT, OBJECT_LIMIT, Room, withdraw
 
 
 def _annotated(**annotations: str | None) -> dict[str, Any]:
