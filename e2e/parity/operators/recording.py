@@ -19,6 +19,7 @@ SKIPPED = {"logger", "uid", "meta", "settings"}
 
 # Classes without a public name, on either side.
 _PRIVATE = {
+    "LiveBody": "Body",
     "MappingView": "a view",
     "LabelsView": "a view",
     "AnnotationsView": "a view",
