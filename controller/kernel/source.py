@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from ...client.objects import Object, version_order
 from ...client.resources import Resource
@@ -14,9 +14,6 @@ from ...runtime.tasks import Tasks
 from .mappers import Mapper
 from .predicates import Predicate
 from .reconciler import Trigger
-
-if TYPE_CHECKING:
-    from .controller import Controller
 
 _logger = logging.getLogger("ctl.controller")
 
@@ -92,13 +89,32 @@ class Rules(Generic[K]):
     """Whether each list of the server gives a delta of each object."""
 
 
+class SourceOwner(Protocol[K]):
+    """The part of a controller that its sources use."""
+
+    name: str
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether the gate is open."""
+
+    def request(self, key: K, trigger: Trigger, priority: int, skips_backoff: bool, /) -> None:
+        """Request an attempt; ignored while the gate is closed."""
+
+    def count_error(self, source: str, /) -> None:
+        """Count a change, or a key, that is lost."""
+
+    def leave(self, source: "Source[K]", /) -> None:
+        """Forget a source: it is stopped."""
+
+
 class Source(Generic[K]):
     """A source of keys of one controller."""
 
     held = False
     """Whether its keys are dropped, since the copy may be older than the last write of a predecessor."""
 
-    def __init__(self, name: str, controller: "Controller[K]") -> None:
+    def __init__(self, name: str, controller: SourceOwner[K]) -> None:
         self.name = name
         self.synced = asyncio.Event()
         """Set when the objects that were there at the beginning have been mapped."""
@@ -130,7 +146,7 @@ class InformerSource(Source[K]):
     When the mapper or a predicate raises, this one delta is lost: the error is logged and counted.
     """
 
-    def __init__(self, name: str, controller: "Controller[K]", informer: SharedInformer, rules: Rules[K]) -> None:
+    def __init__(self, name: str, controller: SourceOwner[K], informer: SharedInformer, rules: Rules[K]) -> None:
         super().__init__(name, controller)
         self.informer = informer
         self.dropped = False
@@ -237,7 +253,7 @@ class IteratorSource(Source[K]):
     def __init__(
         self,
         name: str,
-        controller: "Controller[K]",
+        controller: SourceOwner[K],
         items: AsyncIterable[T],
         keys: Callable[[T], Iterable[K]],
         *,
